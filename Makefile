@@ -1,0 +1,97 @@
+# Every target sets up what it needs by itself: Python 3.11 or newer, make and git are enough.
+#   make demo    a short tour of a server, over stdio
+#   make test    everything CI runs
+#   make check   linters, types, import contracts, the rules of the house
+#   make fast    the tests that need no other implementation
+#   make bench   speed against other implementations (BENCH="--quick" for a short run)
+
+PYTHON ?= python3
+WORKERS ?= 2
+BENCH ?=
+TESTS ?= tests
+
+SHELL := /bin/bash
+MAKEFLAGS += --no-print-directory
+PY := .venv/bin/python
+INSTALL := .ci/venv $(PYTHON)
+NPM_PACKAGES := server client sdk server-everything
+SOURCES := $(shell find src -name '*.py' -o -name 'py.typed' 2>/dev/null)
+
+# Without .pyc files every server that a test starts would compile itself again.
+unexport PYTHONDONTWRITEBYTECODE
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+
+.PHONY: help demo test check fast bench format peers clean
+.DELETE_ON_ERROR:
+
+help:
+	@sed -n '2,6s/^# *//p' Makefile
+
+demo: .venv/.ready
+	@$(PY) examples/tour.py
+
+test: check peers
+	@echo "== tests, examples and docs"
+	@$(PY) -m pytest -q -n $(WORKERS) $(TESTS) --ignore=tests/architecture
+
+check: .venv/.ready
+	@echo "== ruff"
+	@.venv/bin/ruff check --quiet .
+	@echo "== pyright"
+	@.venv/bin/pyright --pythonpath $(PY) | sed '/^0 errors, 0 warnings/d'; exit $${PIPESTATUS[0]}
+	@echo "== import contracts"
+	@.venv/bin/lint-imports >.venv/contracts.txt 2>&1 || { cat .venv/contracts.txt; exit 1; }
+	@echo "== rules of the house"
+	@$(PY) -m pytest -q -n $(WORKERS) tests/architecture
+
+fast: .venv/.ready
+	@$(PY) -m pytest -q -n $(WORKERS) -m "not interop and not slow" $(TESTS)
+
+bench: .venv/.ready .peers/mcp/.ready .peers/node/.ready .peers/dovetail/.ready
+	@$(PY) -m bench $(BENCH)
+
+format: .venv/.ready
+	@.venv/bin/ruff check --quiet --fix --select I . && .venv/bin/ruff format --quiet .
+
+peers: .peers/mcp/.ready .peers/mcp1/.ready .peers/tools/.ready .peers/node/.ready
+
+clean:
+	rm -rf .venv .peers dist build bench/results .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/.ready: pyproject.toml .ci/venv
+	@echo "== setting up .venv (once)"
+	@$(INSTALL) .venv -e '.[dev]'
+	@touch $@
+
+.peers/mcp/.ready: .ci/venv Makefile
+	@echo "== setting up the official Python SDK (once)"
+	@$(INSTALL) .peers/mcp 'mcp>=2.3,<3'
+	@touch $@
+
+.peers/mcp1/.ready: .ci/venv Makefile
+	@echo "== setting up the official Python SDK, first major version (once)"
+	@$(INSTALL) .peers/mcp1 'mcp>=1.30,<2'
+	@touch $@
+
+.peers/tools/.ready: .ci/venv Makefile
+	@echo "== setting up mcp-server-time and mcp-server-git (once)"
+	@$(INSTALL) .peers/tools mcp-server-time mcp-server-git
+	@touch $@
+
+.peers/node/.ready: .ci/node Makefile | .venv/.ready
+	@echo "== setting up the TypeScript SDK and server-everything (once)"
+	@.ci/node .venv .peers/node $(NPM_PACKAGES:%=@modelcontextprotocol/%) zod
+	@touch $@
+
+# The wheel as a user would install it, with its .pyc files.
+.peers/dovetail/.ready: $(SOURCES) pyproject.toml .ci/venv
+	@echo "== building and installing the wheel"
+	@rm -rf .peers/dovetail/wheel
+	@$(INSTALL) .peers/dovetail
+	@.peers/dovetail/bin/python -m pip wheel -qq --no-deps --wheel-dir .peers/dovetail/wheel .
+	@$(INSTALL) .peers/dovetail .peers/dovetail/wheel/*.whl
+	@$(INSTALL) .peers/dovetail --no-deps --force-reinstall .peers/dovetail/wheel/*.whl
+	@.peers/dovetail/bin/python -m compileall -q .peers/dovetail/lib
+	@touch $@
