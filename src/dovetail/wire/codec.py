@@ -1,0 +1,166 @@
+"""The one parse and the one dump of a message."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias, cast
+
+import msgspec
+
+from .jsonrpc import Failure, Id, Invalid, Message, Notification, Params, Request, Response
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+MAX_BATCH = 1000
+"""The longest batch taken: each of its messages may be answered, so its size in bytes is no bound."""
+
+_NOT_AN_OBJECT = "Invalid request: a message is a JSON object"
+
+Decoded: TypeAlias = "Message | list[Message]"
+
+_ABSENT: Any = msgspec.UNSET
+_NO_PARAMS: Params = {}
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+class _Envelope(msgspec.Struct):
+    jsonrpc: Any = _ABSENT
+    id: Any = _ABSENT
+    method: Any = _ABSENT
+    params: Any = _ABSENT
+    result: Any = _ABSENT
+    error: Any = _ABSENT
+
+
+_decode_envelope = msgspec.json.Decoder(_Envelope).decode
+_decode_batch = msgspec.json.Decoder(list[Any]).decode
+encode = msgspec.json.Encoder().encode
+"""Any plain value, or a msgspec struct, as JSON bytes."""
+
+
+def decode(text: bytes) -> Decoded:
+    """Read one message, or a batch of them; what cannot be read comes back as `Invalid`.
+
+    Duplicate keys: the last one counts. NaN and infinities are not JSON.
+    """
+    try:
+        return _classify(_decode_envelope(text))
+    except _UNREADABLE as problem:
+        if text.lstrip()[:1] == b"[":
+            return _decode_array(text)
+        return _unreadable(text, problem)
+
+
+def _decode_array(text: bytes) -> Decoded:
+    try:
+        items = _decode_batch(text)
+    except _UNREADABLE as problem:
+        return _unreadable(text, problem)
+    if not items:
+        return Invalid(None, INVALID_REQUEST, "Invalid request: an empty batch")
+    if len(items) > MAX_BATCH:
+        return Invalid(None, INVALID_REQUEST, f"Invalid request: a batch of more than {MAX_BATCH} messages")
+    return [_from_builtins(item) for item in items]
+
+
+def _from_builtins(item: Any) -> Message:
+    if not isinstance(item, dict):
+        return Invalid(None, INVALID_REQUEST, _NOT_AN_OBJECT)
+    return _classify(msgspec.convert(item, _Envelope))
+
+
+def _unreadable(text: bytes, problem: Exception) -> Invalid:
+    from .salvage import outline
+
+    seen = outline(text)
+    if isinstance(problem, msgspec.ValidationError) and text.lstrip()[:1] not in (b"{", b"["):
+        return Invalid(None, INVALID_REQUEST, _NOT_AN_OBJECT)
+    if isinstance(problem, RecursionError):
+        reason = "nested too deeply"
+    elif isinstance(problem, UnicodeDecodeError):
+        reason = "not UTF-8"
+    else:
+        reason = str(problem)
+    return Invalid(seen.id, PARSE_ERROR, f"Parse error: {reason}", seen.reply)
+
+
+def _classify(envelope: _Envelope) -> Message:
+    raw = envelope.id
+    readable: Id | None = raw if type(raw) is int or type(raw) is str else None
+    if envelope.method is not _ABSENT:
+        return _call(envelope, readable)
+    if envelope.error is not _ABSENT:
+        return _failure(envelope, readable)
+    if envelope.result is not _ABSENT:
+        if envelope.jsonrpc != "2.0" or readable is None:
+            return Invalid(
+                readable, INVALID_REQUEST, "Invalid response: it needs jsonrpc 2.0 and an id", True
+            )
+        return Response(readable, envelope.result)
+    return Invalid(readable, INVALID_REQUEST, "Invalid request: it has no method", bare=True)
+
+
+def _call(envelope: _Envelope, readable: Id | None) -> Message:
+    if envelope.jsonrpc != "2.0":
+        return Invalid(readable, INVALID_REQUEST, 'Invalid request: "jsonrpc" must be "2.0"')
+    method = envelope.method
+    if type(method) is not str:
+        return Invalid(readable, INVALID_REQUEST, "Invalid request: the method is not a string")
+    params = envelope.params
+    if params is _ABSENT:
+        params = _NO_PARAMS
+    elif type(params) is not dict:
+        return Invalid(readable, INVALID_REQUEST, "Invalid request: params must be an object")
+    if readable is not None:
+        return Request(readable, method, cast(Params, params))
+    if envelope.id is _ABSENT:
+        return Notification(method, cast(Params, params))
+    return Invalid(None, INVALID_REQUEST, "Invalid request: an id is a string or an integer")
+
+
+def _failure(envelope: _Envelope, readable: Id | None) -> Message:
+    error = envelope.error
+    if not isinstance(error, dict):
+        return Invalid(readable, INVALID_REQUEST, "Invalid response: the error is not an object", True)
+    fields = cast("dict[str, Any]", error)
+    code, message = fields.get("code"), fields.get("message")
+    if type(code) is not int or type(message) is not str:
+        return Invalid(
+            readable, INVALID_REQUEST, "Invalid response: an error needs a code and a message", True
+        )
+    return Failure(readable, code, message, fields.get("data"))
+
+
+def request(id: Id, method: str, params: bytes | None) -> bytes:
+    """A request whose params are JSON bytes already."""
+    if params is None:
+        return b'{"jsonrpc":"2.0","id":%b,"method":%b}' % (encode(id), encode(method))
+    return b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}' % (encode(id), encode(method), params)
+
+
+def notification(method: str, params: bytes | None) -> bytes:
+    """A notification whose params are JSON bytes already."""
+    if params is None:
+        return b'{"jsonrpc":"2.0","method":%b}' % encode(method)
+    return b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (encode(method), params)
+
+
+def response(id: Id, result: bytes) -> bytes:
+    """The answer to a request; the result is JSON bytes already."""
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode(id), result)
+
+
+def failure(id: Id | None, code: int, message: str, data: Any = None, *, null_id: bool) -> bytes:
+    """An error answer; `null_id` says what stands where no id could be read (JSON-RPC 2.0, section 5)."""
+    error: dict[str, Any] = {"code": code, "message": message}
+    if data is not None:
+        error["data"] = data
+    if id is not None:
+        return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (encode(id), encode(error))
+    if null_id:
+        return b'{"jsonrpc":"2.0","id":null,"error":%b}' % encode(error)
+    return b'{"jsonrpc":"2.0","error":%b}' % encode(error)
+
+
+def batch(messages: list[bytes]) -> bytes:
+    """Several messages as one JSON array."""
+    return b"[" + b",".join(messages) + b"]"

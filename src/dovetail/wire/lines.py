@@ -1,0 +1,74 @@
+"""Newline framing: bytes in, whole lines out, and never more memory than the limit."""
+
+from __future__ import annotations
+
+import msgspec
+
+_ENDS = 512
+"""How much of each end of a line that is too long is kept, to find out whom to answer."""
+
+
+class TooLong(msgspec.Struct, frozen=True):
+    """A line above the limit, of which only the ends were kept."""
+
+    size: int
+    head: bytes
+    tail: bytes
+
+
+class LineSplitter:
+    """Cuts a byte stream into lines (stdio transport: one message a line, no embedded newline)."""
+
+    __slots__ = ("_buffer", "_head", "_limit", "_size", "_tail")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        # One buffer, not a list of pieces: a peer that sends byte by byte must not cost an object each.
+        self._buffer = bytearray()
+        self._size = 0
+        self._head = b""
+        self._tail = b""
+
+    def feed(self, data: bytes) -> list[bytes | TooLong]:
+        """Take bytes as they come; return the lines they complete, without their newline."""
+        found: list[bytes | TooLong] = []
+        pieces = data.split(b"\n")
+        last = pieces.pop()
+        for piece in pieces:
+            line = self._finish(piece)
+            if line:
+                found.append(line)
+        self._keep(last)
+        return found
+
+    def end(self) -> bytes | TooLong | None:
+        """What stood after the last newline when the stream ended."""
+        return self._finish(b"") or None
+
+    def _finish(self, piece: bytes) -> bytes | TooLong:
+        line: bytes | TooLong = piece
+        if self._size or len(piece) > self._limit:
+            self._keep(piece)
+            if self._size > self._limit:
+                line = TooLong(self._size, self._head, self._tail)
+            else:
+                line = bytes(self._buffer)
+            self._buffer, self._size = bytearray(), 0
+        if isinstance(line, bytes):
+            return line[:-1] if line.endswith(b"\r") else line
+        return line
+
+    def _keep(self, piece: bytes) -> None:
+        if not piece:
+            return
+        skipping = self._size > self._limit
+        self._size += len(piece)
+        if not skipping and self._size <= self._limit:
+            self._buffer += piece
+            return
+        if not skipping:
+            self._head = bytes(self._buffer[:_ENDS])
+            self._tail = bytes(self._buffer[-_ENDS:])
+            self._buffer = bytearray()
+        self._head += piece[: _ENDS - len(self._head)]
+        self._tail = (self._tail + piece[-_ENDS:])[-_ENDS:]
