@@ -1,0 +1,69 @@
+"""Resources and templates of resources."""
+
+import msgspec
+
+from .base import CacheableResult, PageResult, RetriedParams
+from .capabilities import Icon
+from .content import Annotations, Contents
+from .shape import Value
+
+
+class Resource(Value):
+    """A resource as a list names it."""
+
+    uri: str
+    name: str
+    title: str | None = None
+    description: str | None = None
+    mime_type: str | None = None
+    size: int | None = None
+    icons: list[Icon] | None = None
+    annotations: Annotations | None = None
+
+
+class ResourceTemplate(Value):
+    """A family of resources, named by a URI template."""
+
+    uri_template: str
+    name: str
+    title: str | None = None
+    description: str | None = None
+    mime_type: str | None = None
+    icons: list[Icon] | None = None
+    annotations: Annotations | None = None
+
+
+class ListResourcesResult(PageResult):
+    """One page of resources."""
+
+    resources: list[Resource] = msgspec.field(default_factory=list[Resource])
+
+
+class ListResourceTemplatesResult(PageResult):
+    """One page of templates."""
+
+    resource_templates: list[ResourceTemplate] = msgspec.field(default_factory=list[ResourceTemplate])
+
+
+class ReadResourceParams(RetriedParams):
+    """Params of `resources/read`."""
+
+    uri: str
+
+
+class ReadResourceResult(CacheableResult):
+    """The contents of a resource; of a directory, say, more than one."""
+
+    contents: list[Contents] = msgspec.field(default_factory=list[Contents])
+
+
+class SubscribeParams(Value):
+    """Params of `resources/subscribe` and `resources/unsubscribe`."""
+
+    uri: str
+
+
+class ResourceUpdatedParams(Value):
+    """Params of `notifications/resources/updated`."""
+
+    uri: str

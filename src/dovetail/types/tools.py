@@ -1,0 +1,109 @@
+"""Tools: what they are, calling one, and what came of it."""
+
+from typing import Any, Literal, cast
+
+import msgspec
+
+from .base import PageResult, Result, RetriedParams
+from .capabilities import Icon
+from .content import Content, Text
+from .shape import Value, local_field
+from .tasks import TaskMetadata
+
+DATA_MARK = "dovetail/data"
+"""Key in a result's `_meta` that says where the bare value stands: "wrapped", "json" or "text"."""
+
+
+class ToolAnnotations(Value, kw_only=True):
+    """Hints about what a tool does; a client must not trust them from a server it does not trust."""
+
+    title: str | None = None
+    read_only_hint: bool | None = None
+    destructive_hint: bool | None = None
+    idempotent_hint: bool | None = None
+    open_world_hint: bool | None = None
+
+
+class ToolExecution(Value):
+    """How a tool runs; so far only whether as a task (2025-11-25)."""
+
+    task_support: Literal["forbidden", "optional", "required"] | None = None
+
+
+class Tool(Value):
+    """A tool as a list names it; `output_schema` is that of the bare value on every revision."""
+
+    name: str
+    input_schema: dict[str, Any]
+    title: str | None = None
+    description: str | None = None
+    output_schema: dict[str, Any] | None = None
+    annotations: ToolAnnotations | None = None
+    execution: ToolExecution | None = None
+    icons: list[Icon] | None = None
+
+
+class ListToolsResult(PageResult):
+    """One page of tools."""
+
+    tools: list[Tool] = msgspec.field(default_factory=list[Tool])
+
+
+class CallToolParams(RetriedParams):
+    """Params of `tools/call`."""
+
+    name: str
+    arguments: dict[str, Any] | None = None
+    task: TaskMetadata | None = None
+
+
+class CallToolResult(Result):
+    """What came of a tool call.
+
+    `structured_content` is the bare value that the tool gave where Dovetail makes the result, and what
+    stood on the wire where Dovetail reads one; `data` is the bare value in both cases.
+    """
+
+    content: list[Content] = msgspec.field(default_factory=list[Content])
+    structured_content: Any = msgspec.UNSET
+    is_error: bool | None = False
+    wrapped: bool = msgspec.field(default=False, name=local_field("wrapped"))
+    """The output schema is not of an object, so revisions that want one get `{"result": value}`."""
+
+    @property
+    def text(self) -> str:
+        """All text blocks, joined by newlines."""
+        return "\n".join(block.text for block in self.content if isinstance(block, Text))
+
+    @property
+    def data(self) -> Any:
+        """The value that the tool gave, bare on every revision; None where it gave only content."""
+        structured = self.structured_content
+        if structured is not msgspec.UNSET:
+            if _says_wrapped(self.meta) and isinstance(structured, dict) and "result" in structured:
+                return cast("dict[str, Any]", structured)["result"]
+            return cast(Any, structured)
+        mark = self.meta.get(DATA_MARK) if self.meta else None
+        twin = self.first_text() if mark in ("json", "text") else None
+        if twin is None or mark == "text":
+            return twin
+        try:
+            return msgspec.json.decode(twin)
+        except (msgspec.DecodeError, RecursionError):
+            return twin
+
+    def first_text(self) -> str | None:
+        """The first text block: the twin of the structured content, where there is one."""
+        for block in self.content:
+            if isinstance(block, Text):
+                return block.text
+        return None
+
+
+def _says_wrapped(meta: dict[str, Any] | None) -> bool:
+    if not meta:
+        return False
+    fastmcp = meta.get("fastmcp")
+    if isinstance(fastmcp, dict) and cast("dict[str, Any]", fastmcp).get("wrap_result") is True:
+        return True
+    return meta.get(DATA_MARK) == "wrapped"
