@@ -1,0 +1,71 @@
+"""The contract by which an extension adds to the protocol (versioning, "Extension Negotiation").
+
+An extension is negotiated through `capabilities.extensions`: it is active on a request when both sides
+declared it. It may add requests, notifications and result types; tasks and apps are such modules.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from .errors import LocalError
+
+RequestHandler: TypeAlias = "Callable[[dict[str, Any], Any], Awaitable[dict[str, Any]]]"
+"""Takes the params and the context of the request (a server's `Context`, or the `Client`)."""
+
+NotificationHandler: TypeAlias = "Callable[[dict[str, Any]], None]"
+
+_LABEL = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+_IDENTIFIER = rf"{_LABEL}(?:\.{_LABEL})*/[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\Z"
+
+
+class Extension(msgspec.Struct, frozen=True, kw_only=True):
+    """What one side of an extension brings."""
+
+    id: str
+    """Prefixed as `_meta` keys are, such as `com.example/notes`."""
+    settings: Mapping[str, Any] = {}
+    requests: Mapping[str, RequestHandler] = {}
+    """Methods this side answers, by name."""
+    notifications: Mapping[str, NotificationHandler] = {}
+    """Notifications this side takes, by name."""
+    result_types: frozenset[str] = frozenset()
+    """Values of `resultType` that this side understands beyond the core ones."""
+
+    def __post_init__(self) -> None:
+        if not re.match(_IDENTIFIER, self.id):
+            raise LocalError(
+                f"An extension id needs a prefix and a name, such as 'com.example/notes': {self.id!r}"
+            )
+
+
+class Extensions:
+    """The extensions of one side, with what they add, found by name."""
+
+    def __init__(self, extensions: tuple[Extension, ...] | list[Extension]) -> None:
+        self.declared: dict[str, dict[str, Any]] = {}
+        self.requests: dict[str, tuple[str, RequestHandler]] = {}
+        self.notifications: dict[str, NotificationHandler] = {}
+        self.result_types: dict[str, str] = {}
+        for extension in extensions:
+            if extension.id in self.declared:
+                raise LocalError(f"The extension {extension.id} is given twice")
+            self._refuse_taken(extension)
+            self.declared[extension.id] = dict(extension.settings)
+            for method, handler in extension.requests.items():
+                self.requests[method] = (extension.id, handler)
+            self.notifications.update(extension.notifications)
+            self.result_types.update(dict.fromkeys(extension.result_types, extension.id))
+
+    def _refuse_taken(self, extension: Extension) -> None:
+        taken = (
+            (self.requests.keys() & extension.requests)
+            | (self.notifications.keys() & extension.notifications)
+            | (self.result_types.keys() & extension.result_types)
+        )
+        if taken:
+            raise LocalError(f"{extension.id} adds {min(taken)!r}, which another extension has added already")

@@ -1,0 +1,89 @@
+"""Names with rules: of tools, and of the headers that mirror a tool's arguments."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, cast
+
+import msgspec
+
+_TOOL = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_MIRRORED = ("string", "integer", "boolean")
+
+
+def check_tool_name(name: str) -> str | None:
+    """A warning about a name that other programs may refuse, or None (tools, "Tool Names")."""
+    if _TOOL.fullmatch(name):
+        return None
+    told = name if len(name) <= 140 else name[:140] + "..."
+    if not 1 <= len(name) <= 128:
+        return f"The tool name {told!r} has {len(name)} characters; it should have 1 to 128."
+    odd = "".join(dict.fromkeys(char for char in name if not _TOOL.fullmatch(char)))
+    return f"The tool name {told!r} contains {odd!r}; it should consist of A-Z, a-z, 0-9, _, - and . only."
+
+
+def header_paths(schema: dict[str, Any]) -> dict[tuple[str, ...], str]:
+    """The arguments that a tool's input schema mirrors into headers: path of property names -> header name.
+
+    Raises ValueError naming the first breach: a name is a token, unique without regard to case, on a string,
+    integer or boolean that is reached through `properties` alone (Streamable HTTP, "Custom Headers from Tool
+    Parameters").
+    """
+    if b"x-mcp-header" not in msgspec.json.encode(schema):
+        return {}
+    found: dict[tuple[str, ...], str] = {}
+    owners: dict[str, tuple[str, ...]] = {}
+    reached: set[int] = set()
+    stack: list[tuple[tuple[str, ...], dict[str, Any]]] = [((), schema)]
+    while stack:
+        path, node = stack.pop()
+        reached.add(id(node))
+        if "x-mcp-header" in node:
+            name = _checked(path, node)
+            other = owners.setdefault(name.lower(), path)
+            if other is not path:
+                raise ValueError(
+                    f"the header {name} is asked for by both {'.'.join(other)} and {'.'.join(path)}"
+                )
+            found[path] = name
+        properties = node.get("properties")
+        if isinstance(properties, dict):
+            named = cast("dict[str, Any]", properties)
+            # The map of properties is no schema: a property may itself be called x-mcp-header.
+            reached.add(id(named))
+            for key, sub in named.items():
+                if isinstance(sub, dict):
+                    stack.append(((*path, key), cast("dict[str, Any]", sub)))
+    _refuse_elsewhere(schema, reached)
+    return found
+
+
+def _checked(path: tuple[str, ...], node: dict[str, Any]) -> str:
+    name, place = node["x-mcp-header"], ".".join(path) or "the root"
+    if not isinstance(name, str) or not _TOKEN.fullmatch(name):
+        raise ValueError(f"the header {name!r} of {place} is no HTTP token")
+    if node.get("type") not in _MIRRORED:
+        raise ValueError(f"{place} cannot be mirrored into a header: only a string, integer or boolean can")
+    return name
+
+
+_DATA = frozenset({"const", "default", "enum", "examples"})
+
+
+def _refuse_elsewhere(schema: dict[str, Any], reached: set[int]) -> None:
+    stack: list[object] = [schema]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, dict):
+            known = cast("dict[str, object]", node)
+            if (
+                "x-mcp-header" in known
+                and id(known) not in reached
+                and isinstance(known["x-mcp-header"], str)
+            ):
+                raise ValueError(f"the header {known['x-mcp-header']!r} stands where no fixed path leads to")
+            is_map = id(known) in reached and "type" not in known
+            stack.extend(sub for key, sub in known.items() if key not in _DATA or is_map)
+        elif isinstance(node, list):
+            stack.extend(cast("list[object]", node))

@@ -1,0 +1,21 @@
+"""What both sides of a request have agreed on: revision, who asks, and what they can do."""
+
+from __future__ import annotations
+
+import msgspec
+
+from dovetail.types.capabilities import ClientCapabilities, Implementation
+
+from .revisions.revision import Revision
+
+
+class Terms(msgspec.Struct, frozen=True):
+    """The terms a request is served under.
+
+    On the handshake era they are the connection's, on the envelope era each request brings its own.
+    """
+
+    revision: Revision
+    client: Implementation | None
+    capabilities: ClientCapabilities
+    log_level: str | None = None
