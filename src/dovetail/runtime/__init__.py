@@ -1,0 +1,1 @@
+"""The only room that owns tasks: connections, deadlines, worker threads."""

@@ -1,0 +1,99 @@
+"""One request that is being served."""
+
+from __future__ import annotations
+
+import asyncio
+from math import inf, isfinite
+from typing import TYPE_CHECKING
+
+from dovetail.protocol.envelope import PROGRESS_TOKEN, meta_of
+from dovetail.protocol.terms import Terms
+from dovetail.wire import codec
+from dovetail.wire.jsonrpc import Id, Request
+
+if TYPE_CHECKING:
+    from .connection import Connection
+
+_YIELD_EVERY = 64
+
+
+class Call:
+    """A request in flight on a connection, from its arrival to its answer."""
+
+    __slots__ = (
+        "_flushing",
+        "_held",
+        "_progress",
+        "_sent",
+        "_token",
+        "connection",
+        "request",
+        "silent",
+        "task",
+        "terms",
+    )
+
+    def __init__(self, connection: Connection, request: Request, terms: Terms) -> None:
+        self.connection = connection
+        self.request = request
+        self.terms = terms
+        self.task: asyncio.Task[None] | None = None
+        self.silent = False
+        """Cancelled, or answered: nothing more is sent for this request."""
+        meta = meta_of(request.params)
+        token = meta.get(PROGRESS_TOKEN) if meta else None
+        self._token: Id | None = token if type(token) is int or type(token) is str else None
+        self._progress = -inf
+        self._held: bytes | None = None
+        self._flushing: asyncio.Task[None] | None = None
+        self._sent = 0
+
+    @property
+    def wants_progress(self) -> bool:
+        """Whether the peer asked to be told of progress."""
+        return self._token is not None
+
+    async def progress(self, progress: float, total: float | None, message: str | None) -> None:
+        """Tell the peer how far the request is.
+
+        Only increasing values are sent (progress, "Progress Flow"), and only what JSON can hold. While the
+        peer lags behind, the newest value replaces those not yet sent.
+        """
+        if self._token is None or self.silent or not self._progress < progress < inf:
+            return
+        self._progress = progress
+        line = self._line(progress, total, message)
+        if self.connection.congested:
+            await self._hold(line)
+            return
+        self._held = None
+        self.connection.send(line)
+        self._sent += 1
+        if self._sent % _YIELD_EVERY == 0:
+            await asyncio.sleep(0)
+
+    def flush(self) -> None:
+        """Send the progress that was held back, before the answer goes out."""
+        if self._held is not None and not self.silent:
+            self.connection.send(self._held)
+            self._held = None
+
+    async def _hold(self, line: bytes) -> None:
+        """Keep the newest value until the peer reads again; the handler goes on meanwhile."""
+        if self._held is None:
+            self._flushing = asyncio.create_task(self._flush_later())
+        self._held = line
+        await asyncio.sleep(0)
+
+    async def _flush_later(self) -> None:
+        await self.connection.drained()
+        self.flush()
+
+    def _line(self, progress: float, total: float | None, message: str | None) -> bytes:
+        encode = codec.encode
+        fields = b'"progressToken":%b,"progress":%b' % (encode(self._token), encode(progress))
+        if total is not None and isfinite(total):
+            fields += b',"total":%b' % encode(total)
+        if message is not None and "message" in self.terms.revision.known["ProgressParams"]:
+            fields += b',"message":%b' % encode(message)
+        return b'{"jsonrpc":"2.0","method":"notifications/progress","params":{%b}}' % fields

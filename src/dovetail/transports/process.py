@@ -1,0 +1,203 @@
+"""The client's end of stdio: a child process, its streams, and its certain end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+from dovetail.protocol.errors import ConnectionLost
+from dovetail.wire.lines import TooLong
+
+from .base import MAX_LINE, Receiver
+from .guardian import Guardian, end_group
+from .streams import LineSink, LineSource, line_sink, line_source
+
+_EXIT_SECONDS = 2.0
+_TERM_SECONDS = 2.0
+_POLL_SECONDS = 0.005
+_LAST_WORDS = 12
+_STDERR_LINE = 64 * 1024
+
+
+class ProcessChannel:
+    """Lines to a child's stdin, lines from its stdout; its stderr is forwarded to ours."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        env: Mapping[str, str] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        max_line: int = MAX_LINE,
+    ) -> None:
+        self._command = list(command)
+        self._env = None if env is None else {**os.environ, **env}
+        self._cwd = cwd
+        self._max_line = max_line
+        self._last_words: deque[str] = deque(maxlen=_LAST_WORDS)
+        self._receiver: Receiver | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._guardian: Guardian | None = None
+        self._sources: list[LineSource] = []
+        self._sink: LineSink | None = None
+        self._input_closed = False
+
+    @property
+    def congested(self) -> bool:
+        """Whether the child reads more slowly than we write."""
+        return self._sink is not None and self._sink.congested
+
+    @property
+    def pid(self) -> int | None:
+        """The child's process id."""
+        return None if self._process is None else self._process.pid
+
+    def open(self, receiver: Receiver) -> None:
+        """Start the child and begin to read."""
+        self._receiver = receiver
+        process = self._process = self._start()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self._guardian = Guardian.watch(process.pid)
+        self._sink = line_sink(process.stdin.fileno(), self._lost)
+        output = line_source(process.stdout.fileno(), self._max_line, self._line, self._ended)
+        errors = line_source(process.stderr.fileno(), _STDERR_LINE, self._forward, lambda _: None)
+        self._sources = [output, errors]
+        for source in self._sources:
+            source.start()
+
+    def send(self, line: bytes) -> None:
+        """Queue one message."""
+        if self._sink is not None:
+            self._sink.send(line)
+
+    def flush(self) -> None:
+        """Write what is queued now."""
+        if self._sink is not None:
+            self._sink.flush()
+
+    async def drained(self) -> None:
+        """Wait while congested."""
+        if self._sink is not None:
+            await self._sink.drained()
+
+    def pause(self) -> None:
+        """Stop reading the child's output."""
+        if self._sources:
+            self._sources[0].pause()
+
+    def resume(self) -> None:
+        """Read the child's output again."""
+        if self._sources:
+            self._sources[0].resume()
+
+    async def close(self) -> None:
+        """End the child: EOF, then SIGTERM, then SIGKILL (lifecycle, "Shutdown", stdio)."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        try:
+            if self._sink is not None:
+                await self._sink.finish()
+            self._close_input(process)
+            if not await _ended_within(process, _EXIT_SECONDS):
+                end_group(process, forced=False)
+                await _ended_within(process, _TERM_SECONDS)
+        finally:
+            end_group(process, forced=True)
+            process.wait()
+            if self._guardian is not None:
+                self._guardian.dismiss()
+            self._release(process)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        pipe = subprocess.PIPE
+        try:
+            return subprocess.Popen(
+                self._command,
+                stdin=pipe,
+                stdout=pipe,
+                stderr=pipe,
+                env=self._env,
+                cwd=self._cwd,
+                bufsize=0,
+                start_new_session=sys.platform != "win32",
+            )
+        except (OSError, ValueError) as problem:
+            where = f" in {self._cwd}" if self._cwd else ""
+            raise ConnectionLost(f"Could not start {self._command[0]!r}{where}: {problem}") from problem
+
+    def _close_input(self, process: subprocess.Popen[bytes]) -> None:
+        if not self._input_closed and process.stdin:
+            self._input_closed = True
+            with contextlib.suppress(OSError):
+                process.stdin.close()
+
+    def _release(self, process: subprocess.Popen[bytes]) -> None:
+        if self._sources:
+            # Every process that could write is gone: what stands in the pipe are the last words.
+            self._sources[1].read_rest()
+        for source in self._sources:
+            source.stop()
+        self._close_input(process)
+        for stream in (process.stdout, process.stderr):
+            if stream:
+                stream.close()
+
+    def _line(self, line: bytes | TooLong) -> None:
+        assert self._receiver is not None
+        if isinstance(line, bytes):
+            self._receiver.received(line)
+        else:
+            self._receiver.overlong(line)
+
+    def _forward(self, line: bytes | TooLong) -> None:
+        text = line.decode(errors="replace") if isinstance(line, bytes) else f"[{line.size} bytes]"
+        self._last_words.append(text)
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            sys.stderr.write(text + "\n")
+
+    def _lost(self, reason: str | None) -> None:
+        # A child that has gone shows up first as a broken pipe; its stdout may still hold answers,
+        # so the end of stdout decides, unless that never comes.
+        asyncio.get_running_loop().call_later(_EXIT_SECONDS, self._ended, reason)
+
+    def _ended(self, reason: str | None) -> None:
+        receiver, self._receiver = self._receiver, _Nobody()
+        if receiver is None or isinstance(receiver, _Nobody):
+            return
+        asyncio.get_running_loop().create_task(self._explain(receiver, reason))
+
+    async def _explain(self, receiver: Receiver, reason: str | None) -> None:
+        """Tell why the child's output ended, with its exit code and its last words on stderr."""
+        process = self._process
+        if process is not None and await _ended_within(process, 0.5):
+            reason = f"{self._command[0]!r} exited with code {process.returncode}"
+        if self._last_words:
+            reason = f"{reason or 'the output ended'}; its last words were:\n" + "\n".join(self._last_words)
+        receiver.disconnected(reason or f"{self._command[0]!r} closed its output")
+
+
+class _Nobody:
+    """Where lines go after the end."""
+
+    def received(self, line: bytes) -> None: ...
+    def overlong(self, line: TooLong) -> None: ...
+    def disconnected(self, reason: str | None) -> None: ...
+
+
+async def _ended_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    pause = _POLL_SECONDS
+    while process.poll() is None:
+        if loop.time() >= deadline:
+            return False
+        await asyncio.sleep(pause)
+        pause = min(pause * 2, 0.1)
+    return True

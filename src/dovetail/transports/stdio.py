@@ -1,0 +1,117 @@
+"""The server's end of stdio: the real stdin and stdout, kept for the protocol alone.
+
+stdio transport: the server must not write anything to stdout that is not a message. So descriptor 1 is
+pointed at stderr (what a handler or a child process prints goes there) and descriptor 0 at the null
+device, before any handler runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+
+from dovetail.wire.lines import TooLong
+
+from .base import MAX_LINE, Receiver
+from .streams import LineSink, LineSource, line_sink, line_source
+
+
+class StdioChannel:
+    """Lines from stdin, lines to stdout."""
+
+    def __init__(self, max_line: int = MAX_LINE) -> None:
+        self._max_line = max_line
+        self._input, self._output = _claim_standard_streams()
+        self._sink: LineSink | None = None
+        self._source: LineSource | None = None
+        self._receiver: Receiver | None = None
+
+    @property
+    def congested(self) -> bool:
+        """Whether the client reads more slowly than we write."""
+        return self._sink is not None and self._sink.congested
+
+    def open(self, receiver: Receiver) -> None:
+        """Begin to read."""
+        self._receiver = receiver
+        self._sink = line_sink(self._output, receiver.disconnected)
+        self._source = line_source(self._input, self._max_line, self._line, receiver.disconnected)
+        self._source.start()
+
+    def send(self, line: bytes) -> None:
+        """Queue one message."""
+        if self._sink is not None:
+            self._sink.send(line)
+
+    def flush(self) -> None:
+        """Write what is queued now."""
+        if self._sink is not None:
+            self._sink.flush()
+
+    async def drained(self) -> None:
+        """Wait while congested."""
+        if self._sink is not None:
+            await self._sink.drained()
+
+    def pause(self) -> None:
+        """Stop reading stdin."""
+        if self._source is not None:
+            self._source.pause()
+
+    def resume(self) -> None:
+        """Read stdin again."""
+        if self._source is not None:
+            self._source.resume()
+
+    async def close(self) -> None:
+        """Write what is left, then give the standard streams back."""
+        if self._source is not None:
+            self._source.stop()
+        if self._sink is not None:
+            await self._sink.finish()
+        _release_standard_streams(self._input, self._output)
+
+    def _line(self, line: bytes | TooLong) -> None:
+        assert self._receiver is not None
+        if isinstance(line, bytes):
+            self._receiver.received(line)
+        else:
+            self._receiver.overlong(line)
+
+
+def mend_standard_streams() -> None:
+    """Put the null device where a standard stream is closed, before a file of ours gets that number."""
+    for standard in (0, 1, 2):
+        try:
+            os.fstat(standard)
+        except OSError:
+            null = os.open(os.devnull, os.O_RDWR)
+            if null != standard:
+                os.dup2(null, standard)
+                os.close(null)
+            os.set_inheritable(standard, True)
+
+
+def _claim_standard_streams() -> tuple[int, int]:
+    """Take stdin and stdout away from everyone else; return descriptors that are ours."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        sys.stdout.flush()
+    kept_input, kept_output = os.dup(0), os.dup(1)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    os.dup2(2, 1)
+    if (reconfigure := getattr(sys.stdout, "reconfigure", None)) is not None:
+        reconfigure(line_buffering=True)
+    return kept_input, kept_output
+
+
+def _release_standard_streams(kept_input: int, kept_output: int) -> None:
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        sys.stdout.flush()
+    for kept, standard in ((kept_input, 0), (kept_output, 1)):
+        with contextlib.suppress(OSError):
+            os.set_blocking(kept, True)
+            os.dup2(kept, standard)
+            os.close(kept)
