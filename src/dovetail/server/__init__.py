@@ -1,0 +1,1 @@
+"""Authoring of servers: tools, resources and prompts as plain Python functions."""

@@ -1,0 +1,50 @@
+"""Lists as they go over the wire: each page is built once a revision and kept until something changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dovetail.protocol.paging import Pager
+from dovetail.protocol.revisions.revision import Revision
+from dovetail.types.base import PageResult
+from dovetail.types.shape import Value
+from dovetail.wire import codec
+
+from .registry import Registry
+
+Finish = Callable[[Revision, str, Value], dict[str, Any]]
+
+
+class Listing:
+    """The pages of one list."""
+
+    def __init__(
+        self, method: str, registry: Registry[Any], result: Callable[[list[Any]], PageResult], pager: Pager
+    ) -> None:
+        self._method = method
+        self._registry = registry
+        self._result = result
+        self._pager = pager
+        self._pages: dict[tuple[str, int], bytes] = {}
+
+    def forget(self) -> None:
+        """Something changed: build anew when asked."""
+        self._pages = {}
+
+    def page(self, revision: Revision, cursor: str | None, size: int, finish: Finish) -> bytes:
+        """One page as JSON bytes of the whole result; a bad cursor is −32602 (pagination)."""
+        # Handlers in threads may change the list meanwhile: then this dict is no longer the one in use.
+        pages = self._pages
+        if cursor is None and (found := pages.get((revision.name, 0))) is not None:
+            return found
+        registered = self._registry.items()
+        part, following = self._pager.page(self._method, [key for key, _ in registered], cursor, size)
+        # By position, not by cursor: one place can be named by many strings.
+        place = (revision.name, part.start)
+        found = pages.get(place)
+        if found is None:
+            result = self._result([item.definition for _, item in registered[part]])
+            result.next_cursor, result.cache_scope = following, "public"
+            found = pages[place] = codec.encode(finish(revision, self._method, result))
+        return found

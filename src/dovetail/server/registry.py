@@ -1,0 +1,65 @@
+"""What a server offers of one kind, in the order it was added, with everyone told of changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
+
+from dovetail.protocol.errors import LocalError
+
+Item = TypeVar("Item")
+
+_LONGEST_GUESS = 200
+"""Comparing names takes time that grows with their length, and a peer chooses it."""
+
+
+class Registry(Generic[Item]):
+    """Items by key; adding and removing tells the listeners."""
+
+    def __init__(self, noun: str, on_change: Callable[[], None]) -> None:
+        self._noun = noun
+        self._items: dict[str, Item] = {}
+        self._on_change = on_change
+        self.offered = False
+        """Whether there ever was one: a list that became empty is still a list."""
+
+    def __iter__(self) -> Iterator[Item]:
+        # A copy: a handler in a thread may add one meanwhile.
+        return iter(list(self._items.values()))
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def items(self) -> list[tuple[str, Item]]:
+        """Keys and items, in order, as they are now."""
+        return list(self._items.items())
+
+    def get(self, key: str) -> Item | None:
+        """The item with this key, if there is one."""
+        return self._items.get(key)
+
+    def add(self, key: str, item: Item) -> None:
+        """Add an item; a key can be taken only once."""
+        if key in self._items:
+            raise LocalError(
+                f"There is a {self._noun} {key!r} already; remove it first, or give another name"
+            )
+        self._items[key] = item
+        self.offered = True
+        self._on_change()
+
+    def remove(self, key: str) -> None:
+        """Remove an item."""
+        if key not in self._items:
+            raise LocalError(f"There is no {self._noun} {key!r} to remove{self.suggestion(key)}")
+        del self._items[key]
+        self._on_change()
+
+    def suggestion(self, key: str) -> str:
+        """A hint at the key that was probably meant, or nothing."""
+        if len(key) > _LONGEST_GUESS:
+            return ""
+        import difflib
+
+        close = difflib.get_close_matches(key, list(self._items), n=1)
+        return f" (did you mean {close[0]!r}?)" if close else ""

@@ -1,0 +1,106 @@
+"""Resources and resource templates: what a client sees of one, and how it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypedDict, Unpack, cast
+
+import msgspec
+
+from dovetail.protocol.errors import INVALID_PARAMS, LocalError, ProtocolError
+from dovetail.protocol.templates import UriTemplate
+from dovetail.runtime.call import Call
+from dovetail.runtime.workers import Workers
+from dovetail.types.capabilities import Icon
+from dovetail.types.content import Annotations, BlobContents, TextContents
+from dovetail.types.resources import ReadResourceResult, Resource, ResourceTemplate
+
+from .context import Context
+from .handlers import run_handler
+from .signatures.signature import BadArguments, TextBinding, template_binding
+
+Contents = TextContents | BlobContents
+
+
+class ResourceOptions(TypedDict, total=False):
+    """What can be said about a resource besides its function."""
+
+    name: str
+    title: str
+    description: str
+    mime_type: str
+    size: int
+    icons: Iterable[Icon]
+    annotations: Annotations
+    meta: dict[str, Any]
+
+
+class RegisteredResource:
+    """A function that gives the contents of one URI, or of all that a template matches."""
+
+    def __init__(
+        self, function: Callable[..., Any], binding: TextBinding, definition: Resource | ResourceTemplate
+    ) -> None:
+        self.function = function
+        self.binding = binding
+        self.definition = definition
+        self.template = (
+            UriTemplate(definition.uri_template) if isinstance(definition, ResourceTemplate) else None
+        )
+
+    async def read(
+        self, context: Context, call: Call, workers: Workers, uri: str, variables: dict[str, Any]
+    ) -> ReadResourceResult:
+        """Run the handler; what it raises is an internal error that names the problem."""
+        try:
+            values = self.binding.bind(variables)
+        except BadArguments as problem:
+            raise ProtocolError(INVALID_PARAMS, f"{uri} does not fit: {problem}", {"uri": uri}) from problem
+        if self.binding.context_name is not None:
+            values[self.binding.context_name] = context
+        value = await run_handler(self.function, self.binding, workers, values, call, f"Reading {uri}")
+        return ReadResourceResult(self._contents(value, uri))
+
+    def _contents(self, value: Any, uri: str) -> list[Contents]:
+        if isinstance(value, ReadResourceResult):
+            return value.contents
+        if isinstance(value, Contents):
+            return [value]
+        if isinstance(value, list):
+            items = cast("list[Any]", value)
+            if items and all(isinstance(item, Contents) for item in items):
+                return items
+        declared = self.definition.mime_type
+        if isinstance(value, str):
+            return [TextContents(uri, value, mime_type=declared or "text/plain")]
+        if isinstance(value, (bytes, bytearray)):
+            return [BlobContents(uri, bytes(value), mime_type=declared or "application/octet-stream")]
+        text = msgspec.json.encode(value).decode()
+        return [TextContents(uri, text, mime_type=declared or "application/json")]
+
+
+def make_resource(
+    function: Callable[..., Any], uri: str, **options: Unpack[ResourceOptions]
+) -> RegisteredResource:
+    """Look at a function once and make it a resource, or a template where the URI has variables."""
+    if unknown := options.keys() - ResourceOptions.__annotations__.keys():
+        raise LocalError(f"A resource has no option {', '.join(sorted(unknown))}")
+    try:
+        variables = UriTemplate(uri).variables if "{" in uri else ()
+    except ValueError as problem:
+        raise LocalError(f"{uri!r} is no URI template: {problem}") from problem
+    binding = template_binding(function, Context, variables)
+    icons = options.get("icons")
+    name = options.get("name") or getattr(function, "__name__", uri)
+    shared: dict[str, Any] = {
+        "title": options.get("title"),
+        "description": options.get("description") or binding.description,
+        "mime_type": options.get("mime_type"),
+        "icons": list(icons) if icons else None,
+        "annotations": options.get("annotations"),
+        "meta": options.get("meta"),
+    }
+    definition = ResourceTemplate(uri, name, **shared) if variables else Resource(uri, name, **shared)
+    if isinstance(definition, Resource):
+        definition.size = options.get("size")
+    return RegisteredResource(function, binding, definition)

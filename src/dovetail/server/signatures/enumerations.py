@@ -1,0 +1,53 @@
+"""Hints that list their values: Literal and Enum."""
+
+from __future__ import annotations
+
+import enum
+import types
+from typing import Any
+
+from dovetail.server.signatures.choice import opaque
+from dovetail.server.signatures.reading import Reading, Unsupported, accepted, name_of
+
+_SCALARS: dict[type, str] = {
+    str: "string", int: "integer", float: "number", bool: "boolean", types.NoneType: "null",
+}  # fmt: skip
+
+
+def literal(hint: Any, args: tuple[Any, ...]) -> Reading:
+    """Read `Literal[...]`; members of enumerations stand for their values."""
+    values = [arg.value if isinstance(arg, enum.Enum) else arg for arg in args]
+    return _listed(hint, values, list(args), {})
+
+
+def enumeration(hint: Any) -> Reading:
+    """Read an Enum by its values."""
+    members: list[enum.Enum] = list(hint)
+    values = [_base(member.value) for member in members]
+    return _listed(hint, values, members, {"title": hint.__name__})
+
+
+def _base(value: Any) -> Any:
+    """A value of a subclass of str, int or float as one of the type itself."""
+    kind: type | None = next((kind for kind in _SCALARS if isinstance(value, kind)), None)
+    return value if kind is None or type(value) in _SCALARS else kind(value)
+
+
+def _listed(hint: Any, values: list[Any], members: list[Any], notes: dict[str, Any]) -> Reading:
+    types_of: list[type] = [type(value) for value in values]
+    kinds = {_SCALARS.get(kind) for kind in types_of}
+    if None in kinds or not values:
+        raise Unsupported(f"{name_of(hint)} has values that are not strings, numbers, booleans or null")
+    schema = {**notes, "enum": values} if len(kinds) > 1 else {**notes, "type": kinds.pop(), "enum": values}
+    if accepted(hint):
+        return Reading(schema, hint, plain=True)
+    by_value: dict[Any, Any] = dict(zip(zip(types_of, values, strict=True), members, strict=True))
+    told = ", ".join(map(repr, values))
+
+    def read(value: Any) -> Any:
+        try:
+            return by_value[type(value), value]
+        except (KeyError, TypeError):
+            raise ValueError(f"Expected one of {told}") from None
+
+    return Reading(schema, opaque(hint, read))

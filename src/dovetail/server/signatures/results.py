@@ -1,0 +1,147 @@
+"""Results: the schema a tool promises, and the check that it keeps the promise."""
+
+from __future__ import annotations
+
+import os
+import types
+import typing
+from collections.abc import Callable
+from math import isfinite
+from typing import Any, Union, cast
+
+import msgspec
+
+from dovetail.protocol.validation import Validator, compile_schema
+from dovetail.server.signatures import models
+from dovetail.server.signatures.binding import BadResult
+from dovetail.server.signatures.choice import decode
+from dovetail.server.signatures.schema import Reader, Reading
+from dovetail.types.interaction import InputRequired
+from dovetail.types.shape import Value
+
+Check = Callable[[Any], Any]
+
+
+def unchecked(value: Any) -> Any:
+    """The check of a tool that promises nothing."""
+    return value
+
+
+def promised(hint: Any) -> Any:
+    """The part of a return hint that is data, or Any where content, or anything at all, may come back.
+
+    `InputRequired` asks back instead of answering, so it is no part of the promise.
+    """
+    origin = typing.get_origin(hint)
+    if origin is Union or origin is types.UnionType:
+        kept = [arg for arg in typing.get_args(hint) if arg is not InputRequired]
+        hint = Union[tuple(kept)] if kept else InputRequired  # noqa: UP007 - built from a tuple
+    return Any if hint is object or _has_content(hint) else hint
+
+
+def _has_content(hint: Any) -> bool:
+    if isinstance(hint, type) and typing.get_origin(hint) is None:
+        return issubclass(hint, Value)
+    return any(_has_content(arg) for arg in typing.get_args(hint))
+
+
+def typed(hint: Any) -> tuple[dict[str, Any], Check]:
+    """The schema and the check for a return hint."""
+    if hint is None:
+        hint = types.NoneType
+    reader = Reader("output")
+    reading = reader.read(hint)
+    schema = reader.definitions.rooted(reading.schema)
+    general = _general(reading, schema)
+    exact = _EXACT.get(hint) if isinstance(hint, type) else None
+    return schema, general if exact is None else exact(general)
+
+
+def by_schema(schema: dict[str, Any]) -> Check:
+    """The check for a schema written by hand; raises LocalError if the schema cannot be used."""
+    validator = compile_schema(schema)
+
+    def check(value: Any) -> Any:
+        data = plain(value)
+        _judge(validator, data)
+        return data
+
+    return check
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON builtins; raises BadResult for one that JSON cannot hold."""
+    try:
+        # Through JSON and back: the check sees what the peer will see, NaN as null and tuples as arrays.
+        return msgspec.json.decode(msgspec.json.encode(value, enc_hook=_encode))
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise BadResult(f"the result cannot be written as JSON: {error}") from error
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(value, os.PathLike):
+        return os.fspath(cast("os.PathLike[str]", value))
+    return models.dump_any(value)
+
+
+def _general(reading: Reading, schema: dict[str, Any]) -> Check:
+    wire, model, needs_schema = reading.wire, reading.model, reading.needs_schema
+    compiled: list[Validator] = [compile_schema(schema)] if needs_schema else []
+
+    def validator() -> Validator:
+        if not compiled:
+            compiled.append(compile_schema(schema))
+        return compiled[0]
+
+    def check(value: Any) -> Any:
+        if model is not None:
+            try:
+                return model.dump(value)
+            except ValueError as error:
+                raise BadResult(str(error)) from error
+        data = plain(value)
+        try:
+            msgspec.convert(data, wire, str_keys=True, dec_hook=decode)
+        except msgspec.ValidationError:
+            _judge(validator(), data)
+        else:
+            if needs_schema:
+                _judge(validator(), data)
+        return data
+
+    return check
+
+
+def _judge(validator: Validator, data: Any) -> None:
+    """JSON Schema has the last word: it takes 5.0 for an integer, where msgspec does not."""
+    problems = validator.problems(data)
+    if problems:
+        raise BadResult("; ".join(problems))
+
+
+def _number(general: Check) -> Check:
+    def check(value: Any) -> Any:
+        if type(value) is int or (type(value) is float and isfinite(value)):
+            return value
+        return general(value)
+
+    return check
+
+
+def _exactly(kind: type) -> Callable[[Check], Check]:
+    def make(general: Check) -> Check:
+        def check(value: Any) -> Any:
+            return value if type(value) is kind else general(value)
+
+        return check
+
+    return make
+
+
+_EXACT: dict[type, Callable[[Check], Check]] = {
+    str: _exactly(str),
+    int: _exactly(int),
+    float: _number,
+    bool: _exactly(bool),
+    types.NoneType: _exactly(types.NoneType),
+}

@@ -1,0 +1,244 @@
+"""From a function's signature to what a peer sees of it and to the check of each call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from dovetail.protocol.errors import LocalError
+from dovetail.protocol.names import header_paths
+from dovetail.protocol.validation import Validator, compile_schema
+from dovetail.server.signatures import docstring, models
+from dovetail.server.signatures.binding import BadArguments, BadResult, Binding, Fields, ToolBinding, without
+from dovetail.server.signatures.hints import REQUIRED, Parameter, Shape, look
+from dovetail.server.signatures.param import Param, header_of
+from dovetail.server.signatures.results import Check, by_schema, plain, promised, typed, unchecked
+from dovetail.server.signatures.schema import Reader, Reading, Unsupported
+from dovetail.server.signatures.text_binding import Argument, Slot, TextBinding, make_slot
+
+__all__ = [
+    "Argument", "BadArguments", "BadResult", "Binding", "Param", "TextBinding", "ToolBinding",
+    "plain", "prompt_binding", "template_binding", "tool_binding",
+]  # fmt: skip
+
+_IMMUTABLE = (str, int, float, bool, type(None), bytes)
+
+
+def tool_binding(
+    fn: Callable[..., Any],
+    *,
+    context_type: type,
+    input_schema: dict[str, Any] | None = None,
+    output_schema: dict[str, Any] | None = None,
+    description: str | None = None,
+) -> ToolBinding:
+    """Look at a tool's function; raises LocalError naming the function and the parameter it cannot serve.
+
+    With `input_schema` the arguments are checked by it; they go to the parameters of those names, or, when
+    the function has one parameter that is no property of the schema, to that parameter as a whole.
+    """
+    shape = look(fn, context_type)
+    doc = docstring.parse(shape.doc)
+    if input_schema is None:
+        schema, fields, needs_schema = _inputs(shape, doc)
+        whole = None
+    else:
+        schema, needs_schema = _object_schema(shape, input_schema), True
+        whole = _whole(shape, schema)
+        fields = _given(shape, schema, whole)
+    result_schema, check = _outputs(shape, output_schema)
+    try:
+        headers = header_paths(schema)
+    except ValueError as error:
+        raise LocalError(f"{shape.name}(): {error}") from error
+    return ToolBinding(
+        fields=fields,
+        input_schema=schema,
+        output_schema=result_schema,
+        check_result=check,
+        header_paths=headers,
+        first=_compiled(shape, without(schema, fields.models)) if needs_schema else None,
+        whole_name=whole,
+        context_name=shape.context_name,
+        is_async=shape.is_async,
+        description=description or doc.text or None,
+    )
+
+
+def prompt_binding(fn: Callable[..., Any], context_type: type, description: str | None = None) -> TextBinding:
+    """Look at a prompt's function; its arguments arrive as strings (prompts, "Getting a Prompt")."""
+    shape = look(fn, context_type)
+    return _text_binding(shape, description)
+
+
+def template_binding(
+    fn: Callable[..., Any], context_type: type, variables: Sequence[str] = (), description: str | None = None
+) -> TextBinding:
+    """Look at a resource's function; raises LocalError unless its parameters are the URI's variables."""
+    shape = look(fn, context_type)
+    named = {parameter.name for parameter in shape.parameters}
+    for parameter in shape.parameters:
+        if parameter.default is REQUIRED and parameter.name not in variables:
+            raise LocalError(f"{shape.name}() needs {parameter.name}, which is no variable of the URI")
+    spare = [name for name in variables if name not in named]
+    if spare and shape.rest is REQUIRED:
+        raise LocalError(f"{shape.name}() has no parameter for the URI's variable {spare[0]}")
+    return _text_binding(shape, description)
+
+
+def _text_binding(shape: Shape, description: str | None) -> TextBinding:
+    doc = docstring.parse(shape.doc)
+    reader = Reader("input")
+    slots: list[Slot] = []
+    for parameter in shape.parameters:
+        reading = _read(reader, shape, parameter.name, parameter.hint)
+        described = doc.parameters.get(parameter.name)
+        slots.append(make_slot(parameter, reading, reader.definitions.bodies, described))
+    return TextBinding(shape, slots, description or doc.text or None)
+
+
+def _read(reader: Reader, shape: Shape, name: str, hint: Any) -> Reading:
+    try:
+        return reader.read(hint)
+    except Unsupported as error:
+        raise LocalError(f"{shape.name}(): {name}: {error}") from error
+
+
+def _compiled(shape: Shape, schema: dict[str, Any]) -> Validator:
+    try:
+        return compile_schema(schema)
+    except LocalError as error:
+        raise LocalError(f"{shape.name}(): {error}") from error
+
+
+def _inputs(shape: Shape, doc: docstring.Doc) -> tuple[dict[str, Any], Fields, bool]:
+    reader = Reader("input")
+    properties: dict[str, Any] = {}
+    required: list[str] = []
+    columns: list[Any] = []
+    theirs: dict[str, models.Model] = {}
+    probe = needs_schema = False
+    for parameter in shape.parameters:
+        name = parameter.name
+        reading = _read(reader, shape, name, parameter.hint)
+        properties[name] = _property(parameter, reading, doc.parameters.get(name))
+        if parameter.default is REQUIRED:
+            required.append(name)
+        columns.append(_column(parameter, reading))
+        if reading.model is not None:
+            theirs[name] = reading.model
+        probe = probe or not reading.plain
+        needs_schema = needs_schema or reading.needs_schema
+    schema: dict[str, Any] = {"type": "object"}
+    if properties:
+        schema["properties"] = properties
+    if required:
+        schema["required"] = required
+    rest: Any = msgspec.UNSET
+    if shape.rest is REQUIRED:
+        schema["additionalProperties"] = False
+    else:
+        extra = _read(reader, shape, "**kwargs", shape.rest)
+        rest = extra.wire
+        schema["additionalProperties"] = extra.schema or True
+        needs_schema = needs_schema or extra.needs_schema
+    fields = Fields(shape.name.rpartition(".")[2], columns, theirs, rest, shape.reserved)
+    if probe:
+        _probe(shape, fields)
+    return reader.definitions.rooted(schema), fields, needs_schema
+
+
+def _property(parameter: Parameter, reading: Reading, described: str | None) -> dict[str, Any]:
+    schema = reading.schema
+    if described and "description" not in schema:
+        schema = {**schema, "description": described}
+    header = header_of(parameter.hint)
+    if header is not None:
+        schema = {**schema, "x-mcp-header": header}
+    default = parameter.default
+    if default is not REQUIRED and "default" not in schema:
+        try:
+            shown = default if type(default) in _IMMUTABLE[:5] else plain(default)
+        except BadResult:
+            return schema  # a default that JSON cannot show is still a default
+        schema = {**schema, "default": shown}
+    return schema
+
+
+def _column(parameter: Parameter, reading: Reading) -> Any:
+    default = parameter.default
+    if default is REQUIRED:
+        return parameter.name, reading.wire
+    if isinstance(default, _IMMUTABLE):
+        return parameter.name, reading.wire, default
+    # The very object, as Python itself would pass it: msgspec copies or refuses mutable ones.
+    return parameter.name, reading.wire, msgspec.field(default_factory=lambda: default)
+
+
+def _probe(shape: Shape, fields: Fields) -> None:
+    """Let msgspec see every type now, so that a hint it will not take fails at registration."""
+    try:
+        msgspec.convert(None, fields.build())
+    except msgspec.ValidationError:
+        pass
+    except TypeError as error:
+        raise LocalError(f"{shape.name}(): {error}") from error
+
+
+def _object_schema(shape: Shape, schema: dict[str, Any]) -> dict[str, Any]:
+    if schema.get("type") != "object":
+        raise LocalError(f'{shape.name}(): input_schema must have "type": "object" at its root')
+    return schema
+
+
+def _whole(shape: Shape, schema: dict[str, Any]) -> str | None:
+    if len(shape.parameters) != 1 or shape.parameters[0].name in schema.get("properties", {}):
+        return None
+    return shape.parameters[0].name
+
+
+def _given(shape: Shape, schema: dict[str, Any], whole: str | None) -> Fields:
+    """The parameters of a function whose schema was written by hand; they must take what it allows."""
+    reader = Reader("input")
+    properties = cast("dict[str, Any]", schema.get("properties", {}))
+    if whole is None:
+        spare = [name for name in properties if name not in {p.name for p in shape.parameters}]
+        if spare and shape.rest is REQUIRED:
+            raise LocalError(
+                f"{shape.name}() has no parameter for {spare[0]}, a property of its input_schema"
+            )
+    columns: list[Any] = []
+    theirs: dict[str, models.Model] = {}
+    for parameter in shape.parameters:
+        if (
+            whole is None
+            and parameter.default is REQUIRED
+            and parameter.name not in schema.get("required", ())
+        ):
+            raise LocalError(
+                f"{shape.name}() needs {parameter.name}, which its input_schema does not require"
+            )
+        reading = _read(reader, shape, parameter.name, parameter.hint)
+        columns.append(_column(parameter, reading))
+        if reading.model is not None and whole is None:
+            theirs[parameter.name] = reading.model
+    rest = msgspec.UNSET if shape.rest is REQUIRED else Any
+    fields = Fields(shape.name.rpartition(".")[2], columns, theirs, rest, shape.reserved)
+    _probe(shape, fields)
+    return fields
+
+
+def _outputs(shape: Shape, given: dict[str, Any] | None) -> tuple[dict[str, Any] | None, Check]:
+    try:
+        if given is not None:
+            return given, by_schema(given)
+        hint = Any if shape.returns is REQUIRED else promised(shape.returns)
+        if hint is Any:
+            return None, unchecked
+        return typed(hint)
+    except (Unsupported, LocalError) as error:
+        raise LocalError(
+            f"{shape.name}(): the result: {error}; else annotate it as Any, or give output_schema"
+        ) from error

@@ -1,0 +1,48 @@
+"""Definitions at the root of a document."""
+
+from __future__ import annotations
+
+from dovetail.server.signatures.definitions import Definitions, mentions
+
+A = {"type": "object", "properties": {"b": {"$ref": "#/$defs/B"}}}
+B = {"type": "string"}
+
+
+def test_equal_definitions_are_shared():
+    definitions = Definitions()
+    for _ in range(2):
+        assert definitions.adopt({"$ref": "#/$defs/A"}, {"A": A, "B": B}) == {"$ref": "#/$defs/A"}
+    assert definitions.bodies == {"A": A, "B": B}
+
+
+def test_a_name_taken_gets_a_number_and_its_references_follow():
+    definitions = Definitions()
+    definitions.adopt({}, {"B": {"type": "integer"}})
+    schema = definitions.adopt({"anyOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/B"}]}, {"A": A, "B": B})
+    assert schema == {"anyOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/B2"}]}
+    assert definitions.bodies["A"]["properties"]["b"] == {"$ref": "#/$defs/B2"}
+    assert definitions.bodies["B"] == {"type": "integer"}
+
+
+def test_a_lone_reference_at_the_root_is_resolved():
+    definitions = Definitions()
+    schema = definitions.adopt({"$ref": "#/$defs/A", "description": "d"}, {"A": A, "B": B})
+    assert definitions.resolve(schema) == A
+    assert definitions.rooted(schema) == {**A, "description": "d", "$defs": {"B": B}}
+
+
+def test_a_recursive_definition_stays():
+    body = {"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}}
+    definitions = Definitions()
+    schema = definitions.adopt({"$ref": "#/$defs/A"}, {"A": body})
+    assert definitions.rooted(schema) == {**body, "$defs": {"A": body}}
+
+
+def test_without_definitions_a_schema_is_left_alone():
+    assert Definitions().rooted(B) is B
+    assert Definitions().resolve(B) is B
+
+
+def test_mentions_looks_everywhere():
+    assert mentions({"a": [{"pattern": "x"}]}, "pattern")
+    assert not mentions({"properties": {"pattern": {}}}, "pattern")
