@@ -1,0 +1,1 @@
+"""Calling servers: of any era, over any transport."""
