@@ -1,0 +1,56 @@
+"""The implementations that are compared, and how each is started."""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+SERVERS = ROOT / "bench" / "servers"
+PEERS = ROOT / ".peers"
+
+
+class Peer(NamedTuple):
+    """One implementation: its server, and the commands that import it and that import nothing."""
+
+    name: str
+    server: list[str]
+    imports: list[str]
+    bare: list[str]
+    version: str
+
+
+def find_peers() -> list[Peer]:
+    """Every peer that is installed under .peers/."""
+    peers = [_python("dovetail"), _python("mcp"), _typescript()]
+    return [peer for peer in peers if peer is not None]
+
+
+def _python(package: str) -> Peer | None:
+    python = PEERS / package / "bin" / "python"
+    found = sorted((PEERS / package).glob(f"lib/python*/site-packages/{package}-*.dist-info"))
+    if not found:
+        return None
+    server = SERVERS / f"{package}_server.py"
+    version = found[-1].name.removesuffix(".dist-info").rpartition("-")[2]
+    # Leaving at once keeps the interpreter's own clearing up out of the figures.
+    run = [str(python), "-c"]
+    imports, bare = f"import os, {package}; os._exit(0)", "import os; os._exit(0)"
+    return Peer(package, [str(python), str(server)], [*run, imports], [*run, bare], version)
+
+
+def _typescript() -> Peer | None:
+    modules = PEERS / "node" / "node_modules"
+    manifest = modules / "@modelcontextprotocol" / "server" / "package.json"
+    if not manifest.exists():
+        return None
+    # Node looks for packages beside the script, so the script goes where they are.
+    server = PEERS / "node" / "bench_server.mjs"
+    server.write_bytes((SERVERS / "typescript_server.mjs").read_bytes())
+    nothing = PEERS / "node" / "bench_bare.mjs"
+    nothing.write_text("process.exit(0);\n")
+    imports = PEERS / "node" / "bench_import.mjs"
+    package = "@modelcontextprotocol/server"
+    imports.write_text(f'import "{package}";\nimport "{package}/stdio";\nprocess.exit(0);\n')
+    node = str(PEERS / "node" / "bin" / "node")
+    version = json.loads(manifest.read_text())["version"]
+    return Peer("typescript", [node, str(server)], [node, str(imports)], [node, str(nothing)], version)
