@@ -63,4 +63,4 @@ def test_the_codes_are_those_of_the_specification():
     assert (errors.PARSE_ERROR, errors.INVALID_REQUEST, errors.METHOD_NOT_FOUND) == (-32700, -32600, -32601)
     assert (errors.INVALID_PARAMS, errors.INTERNAL_ERROR) == (-32602, -32603)
     assert (errors.RESOURCE_NOT_FOUND, errors.URL_ELICITATION_REQUIRED) == (-32002, -32042)
-    assert errors.MODERN_CODES == {-32020, -32021, -32022}
+    assert sorted(errors.MODERN_CODES) == [-32022, -32021, -32020]

@@ -24,8 +24,10 @@ def test_an_id_has_a_prefix_and_a_name(id: str):
 
 @pytest.mark.parametrize(
     "id",
-    ["", "notes", "/notes", "com.example/", "1com/notes", "com-/notes", "com..example/n", "com/-n", "com/n-", "com/n\n",
-     "com example/n", "a/b/c"],
+    [
+        "", "notes", "/notes", "com.example/", "1com/notes", "com-/notes", "com..example/n", "com/-n",
+        "com/n-", "com/n\n", "com example/n", "a/b/c",
+    ],
 )  # fmt: skip
 def test_anything_else_is_refused(id: str):
     with pytest.raises(LocalError, match="needs a prefix and a name"):
@@ -62,7 +64,7 @@ def test_the_settings_declared_are_a_copy():
 
 
 def test_an_extension_is_given_once():
-    with pytest.raises(LocalError, match="com.example/notes is given twice"):
+    with pytest.raises(LocalError, match="is given twice"):
         Extensions([Extension(id="com.example/notes"), Extension(id="com.example/notes")])
 
 
@@ -71,9 +73,7 @@ def test_an_extension_is_given_once():
     [{"requests": {"do": answer}}, {"notifications": {"do": take}}, {"result_types": frozenset({"do"})}],
 )
 def test_two_extensions_cannot_bring_the_same(brings: dict[str, Any]):
-    with pytest.raises(
-        LocalError, match=r"com.example/b adds 'do', which another extension has added already"
-    ):
+    with pytest.raises(LocalError, match="/b adds 'do', which another extension has"):
         Extensions([Extension(id="com.example/a", **brings), Extension(id="com.example/b", **brings)])
 
 

@@ -41,8 +41,15 @@ async def test_progress_carries_the_token_of_the_request():
         ]
 
 
-@pytest.mark.parametrize("params", [{}, {"_meta": {}}, {"_meta": None}, {"_meta": {"progressToken": 1.5}},
-                                    {"_meta": {"progressToken": True}}, {"_meta": {"progressToken": None}}])  # fmt: skip
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"_meta": {}},
+        {"_meta": None},
+        *({"_meta": {"progressToken": token}} for token in (1.5, True, None)),
+    ],
+)
 async def test_who_gave_no_token_hears_nothing(params: dict[str, Any]):
     async with connected(reporting(1, 2)) as (_, peer):
         peer.request(1, "report", **params)

@@ -1,4 +1,4 @@
-"""A connection: requests both ways at once, each answered once, cancelled or failed; whatever happens, it lives on."""
+"""A connection: requests both ways at once, each answered once, cancelled or failed; nothing else ends it."""
 
 import asyncio
 from typing import Any
@@ -24,6 +24,7 @@ from tests.support.peer import (
     request,
     working,
 )
+from tests.support.waiting import settled, until
 
 PATIENCE = Patience(30)
 
@@ -131,9 +132,16 @@ class Harmful(BaseException): ...
 class TestIsolation:
     @pytest.mark.parametrize(
         "problem",
-        [ValueError("secret"), Harmful(), SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError(), GeneratorExit()],
+        [
+            ValueError("secret"),
+            Harmful(),
+            SystemExit(3),
+            KeyboardInterrupt(),
+            asyncio.CancelledError(),
+            GeneratorExit(),
+        ],
         ids=lambda problem: type(problem).__name__,
-    )  # fmt: skip
+    )
     async def test_a_handler_that_breaks_hurts_only_its_call(self, problem: BaseException):
         async def break_down(call: Call) -> Any:
             raise problem
@@ -394,10 +402,8 @@ class TestBackPressure:
             peer.channel.pause()
             for id in range(50):
                 peer.request(id, "big")
-            while not connection.congested:
-                await asyncio.sleep(0)
-            for _ in range(50):
-                await asyncio.sleep(0)
+            await until(lambda: connection.congested)
+            await settled()
             assert served * self.SIZE <= HIGH_WATER + 2 * self.SIZE
             peer.channel.resume()
             assert [(await peer.next())["id"] for _ in range(50)] == list(range(50))
@@ -411,8 +417,7 @@ class TestBackPressure:
             await gate.begun.wait()
             peer.channel.pause()
             peer.request(2, "big")
-            while not connection.congested:
-                await asyncio.sleep(0)
+            await until(lambda: connection.congested)
             gate.go.set()
             await gate.ended.wait()
             peer.channel.resume()
@@ -426,8 +431,7 @@ class TestBackPressure:
             await gate.begun.wait()
             peer.channel.pause()
             peer.send(request(2, "big"))
-            while not connection.congested:
-                await asyncio.sleep(0)
+            await until(lambda: connection.congested)
             gate.go.set()
             await gate.ended.wait()
             connection.received(codec.encode(cancelled(1)))

@@ -1,4 +1,4 @@
-"""Requests of ours: each gets its answer, its error, its progress or its timeout, and the peer is told when we give up."""
+"""Requests of ours: each gets its answer, its error or its timeout, and the peer hears when we give up."""
 
 import asyncio
 import logging
@@ -11,6 +11,7 @@ from dovetail.runtime.connection import Connection
 from dovetail.runtime.pending import OnProgress, Patience
 from tests.support.clock import Clock
 from tests.support.peer import Peer, Script, connected, notification
+from tests.support.waiting import settled
 
 LONG = Patience(30)
 
@@ -25,11 +26,6 @@ def result(id: Any, value: Any = "done") -> dict[str, Any]:
 
 def progress(token: Any, value: Any, **rest: Any) -> dict[str, Any]:
     return notification("notifications/progress", progressToken=token, progress=value, **rest)
-
-
-async def settled() -> None:
-    for _ in range(10):
-        await asyncio.sleep(0)
 
 
 class TestAnswers:

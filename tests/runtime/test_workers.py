@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from dovetail.runtime.workers import Workers
+from tests.support.waiting import until
 
 PATIENCE = 30.0
 
@@ -34,12 +35,6 @@ class Held:
         self.begun.set()
         assert self.go.wait(PATIENCE)
         return "done"
-
-
-async def until(true: Callable[[], Any]) -> None:
-    """Wait for something that a thread brings about."""
-    while not true():
-        await asyncio.sleep(0.001)
 
 
 def raising(problem: BaseException) -> Callable[[], None]:
@@ -173,6 +168,7 @@ class TestCancelling:
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
         del late, waiting
+        await asyncio.sleep(0)
         gc.collect()
         assert gone() is None
         for function in held:

@@ -1,6 +1,7 @@
 """Newline framing: the same lines however the bytes are cut, and memory that stays within the limit."""
 
 import tracemalloc
+from itertools import pairwise
 
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -24,7 +25,7 @@ def split(*chunks: bytes, limit: int = LIMIT) -> list[bytes | TooLong]:
 
 def cut(stream: bytes, places: list[int]) -> list[bytes]:
     edges = [0, *sorted(place % (len(stream) + 1) for place in places), len(stream)]
-    return [stream[start:stop] for start, stop in zip(edges, edges[1:], strict=False)]
+    return [stream[start:stop] for start, stop in pairwise(edges)]
 
 
 def test_a_line_ends_at_its_newline():

@@ -113,9 +113,11 @@ class TestOfEnds:
 
 @given(st.dictionaries(keys, values, max_size=5), st.booleans(), st.integers(0, 400))
 @example({"id": 123456}, False, 9)
-def test_of_any_message_cut_anywhere_the_id_is_its_own_or_none(message: dict[str, Any], ascii: bool, at: int):
+def test_of_any_message_cut_anywhere_the_id_is_its_own_or_none(
+    message: dict[str, Any], escaped: bool, at: int
+):
     try:
-        text = json.dumps(message, ensure_ascii=ascii).encode()
+        text = json.dumps(message, ensure_ascii=escaped).encode()
     except UnicodeEncodeError:
         return
     own = message.get("id")
@@ -126,7 +128,7 @@ def test_of_any_message_cut_anywhere_the_id_is_its_own_or_none(message: dict[str
 @given(ids, values)
 def test_the_id_of_a_well_formed_request_is_found(id: int | str, params: Any):
     text = json.dumps({"jsonrpc": "2.0", "id": id, "method": "m", "params": params}).encode()
-    plain = isinstance(id, int) or '"%s"' % id == json.dumps(id)
+    plain = isinstance(id, int) or f'"{id}"' == json.dumps(id)
     assert outline(text).id == (id if plain else None)
 
 

@@ -115,8 +115,9 @@ class Client:
             self._link = None
             raise
         agreed = self._link.agreement.revision
-        if agreed.era == "envelope":
-            self._meta = request_meta(agreed, self._info, self._capabilities)
+        enveloped = agreed.era == "envelope"
+        self._meta = request_meta(agreed, self._info, self._capabilities) if enveloped else None
+        self._outputs = OutputSchemas()
         self._link.session.listeners.add(self._outputs.notified)
 
     async def close(self) -> None:
@@ -229,7 +230,10 @@ class Client:
         if extra:
             body["_meta"] = extra
         patience = Patience(self._timeout if timeout is None else timeout, self._max_timeout)
-        encoded = codec.encode(body) if body else None
+        try:
+            encoded = codec.encode(body) if body else None
+        except (TypeError, ValueError, OverflowError, RecursionError) as problem:
+            raise LocalError(f"The params of {method} cannot be written as JSON: {problem}") from problem
         result = await pending.request(method, encoded, patience, id=id, on_progress=progress)
         if agreed.result_type:
             self._check_type(method, result, agreed)

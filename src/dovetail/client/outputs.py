@@ -36,14 +36,29 @@ class OutputSchemas:
         """Hold a result against its tool's schema; the tools are listed once when they are not known yet."""
         if result.structured_content is msgspec.UNSET:
             return
-        if self._schemas is None:
-            try:
-                await client.tools()
-            except DovetailError:
-                self._schemas = {}
+        fresh = self._schemas is None
+        if fresh:
+            await self._list(client)
+        problems = self._problems(name, result)
+        if problems and not fresh:
+            # The tool may have changed without our hearing of it.
+            await self._list(client)
+            problems = self._problems(name, result)
+        if problems:
+            raise InvalidAnswer(
+                f"Tool {name!r} returned something else than its output schema says: {'; '.join(problems)}"
+            )
+
+    async def _list(self, client: Client) -> None:
+        try:
+            await client.tools()
+        except DovetailError:
+            self._schemas = {}
+
+    def _problems(self, name: str, result: CallToolResult) -> list[str]:
         schema = (self._schemas or {}).get(name)
         if schema is None:
-            return
+            return []
         validator = self._validators.get(name)
         if validator is None:
             from dovetail.protocol.validation import compile_schema
@@ -54,8 +69,5 @@ class OutputSchemas:
                 raise InvalidAnswer(
                     f"The output schema of tool {name!r} cannot be used: {problem}"
                 ) from problem
-        if not validator.is_valid(result.structured_content):
-            problems = "; ".join(validator.problems(result.structured_content))
-            raise InvalidAnswer(
-                f"Tool {name!r} returned something else than its output schema says: {problems}"
-            )
+        content = result.structured_content
+        return [] if validator.is_valid(content) else validator.problems(content)

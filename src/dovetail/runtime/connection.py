@@ -26,6 +26,9 @@ logger = logging.getLogger("dovetail")
 CLEAN_UP_SECONDS = 1.0
 """How long a closing connection waits for handlers that it has cancelled."""
 
+MAX_OWED = 4096
+"""Answers that may pile up for a peer that does not read, while we wait for its answers ourselves."""
+
 MAX_IN_FLIGHT = 512
 """Requests served at once on one connection; more are refused, not queued."""
 
@@ -95,6 +98,7 @@ class Connection:
         self._gone: str | None = None
         self._closed = False
         self._heard_noise = False
+        self._owed = 0
         self.pending = PendingRequests(self)
 
     @property
@@ -161,8 +165,11 @@ class Connection:
             self._batch(message)
         else:
             self._take(message, None)
-        if self._reading and self._channel.congested and not isinstance(message, _ANSWERS_NOBODY):
-            self._wait_for_reader()
+        if self._reading and self._channel.congested:
+            if not isinstance(message, _ANSWERS_NOBODY):
+                self._wait_for_reader()
+        elif self._owed:
+            self._owed = 0
 
     def overlong(self, line: TooLong) -> None:
         """Refuse a line above the limit, telling whoever can be told."""
@@ -323,9 +330,11 @@ class Connection:
     def _wait_for_reader(self) -> None:
         """Read no more until the peer has read what we wrote: a slow reader slows the writer.
 
-        Two sides that wait for each other would wait forever, so one with requests of its own may not wait.
+        Two sides that wait for each other would wait forever, so one with requests of its own does not wait,
+        unless the peer asks and asks without ever reading: then the timeout of those requests ends it.
         """
-        if self.pending and not self._service.waits_for_reader:
+        if self.pending and not self._service.waits_for_reader and self._owed < MAX_OWED:
+            self._owed += 1
             return
         self._reading = False
         self._channel.pause()

@@ -48,7 +48,6 @@ class Workers:
             inbox = self._inbox = _Inbox(loop)
         future: asyncio.Future[Any] = loop.create_future()
         job = _Job(future, inbox, function, ended)
-        del function  # a traceback may keep this frame
         self._start(job)
         try:
             return await future

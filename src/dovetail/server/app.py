@@ -95,6 +95,7 @@ class Server:
 
     def tool(self, function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOptions]) -> Any:
         """Offer a function as a tool: as a bare decorator, with options, or called with the function."""
+        _refuse_misplaced("tool", function, function is None or callable(function), "(name=…)")
 
         def add(function: Callable[..., Any]) -> Callable[..., Any]:
             tool = make_tool(function, **options)
@@ -106,6 +107,8 @@ class Server:
     def resource(self, uri: str, **options: Unpack[ResourceOptions]) -> Callable[[Function], Function]:
         """Offer what a function returns as the resource at a URI, or at all that fit an RFC 6570 template."""
         from .resources import make_resource
+
+        _refuse_misplaced("resource", uri, not callable(uri), '("config://app")')
 
         def add(function: Function) -> Function:
             resource = make_resource(function, uri, **options)
@@ -123,6 +126,8 @@ class Server:
     def prompt(self, function: Callable[..., Any] | None = None, /, **options: Unpack[PromptOptions]) -> Any:
         """Offer a function as a prompt: its parameters are the prompt's arguments."""
         from .prompts import make_prompt
+
+        _refuse_misplaced("prompt", function, function is None or callable(function), "(name=…)")
 
         def add(function: Callable[..., Any]) -> Callable[..., Any]:
             prompt = make_prompt(function, **options)
@@ -232,6 +237,11 @@ class Server:
             ),
             "prompts/list": Listing("prompts/list", self.prompts, ListPromptsResult, pager),
         }
+
+
+def _refuse_misplaced(noun: str, given: object, fits: bool, example: str) -> None:
+    if not fits:
+        raise LocalError(f"@server.{noun} cannot take {given!r} there; write @server.{noun}{example}")
 
 
 def _chosen(revisions: Sequence[str] | None) -> Mapping[str, Revision]:

@@ -22,7 +22,7 @@ class Subscriptions:
     def __init__(self, lifecycle: ServerLifecycle) -> None:
         self._lifecycle = lifecycle
         self._connection: Connection | None = None
-        self._listeners: dict[Id, tuple[SubscriptionFilter, asyncio.Future[None]]] = {}
+        self._listeners: dict[Id, tuple[SubscriptionFilter, asyncio.Future[None], Call]] = {}
         self._changed: dict[ListKind, None] = {}
         self._waiting: asyncio.Task[None] | None = None
 
@@ -41,7 +41,7 @@ class Subscriptions:
         call.connection.notify(
             "notifications/subscriptions/acknowledged", {"_meta": meta, "notifications": dump(wanted)}
         )
-        self._listeners[id] = (wanted, ended)
+        self._listeners[id] = (wanted, ended, call)
         try:
             await ended
         finally:
@@ -57,7 +57,7 @@ class Subscriptions:
 
     def end(self) -> None:
         """Close every subscription gracefully (2026-07-28 subscriptions, "Graceful Closure")."""
-        for _, ended in self._listeners.values():
+        for _, ended, _ in self._listeners.values():
             if not ended.done():
                 ended.set_result(None)
 
@@ -74,8 +74,8 @@ class Subscriptions:
             method = f"notifications/{kind}/list_changed"
             if self._lifecycle.ready:
                 connection.notify(method)
-            for id, (wanted, _) in self._listeners.items():
-                if getattr(wanted, f"{kind}_list_changed"):
+            for id, (wanted, _, call) in self._listeners.items():
+                if getattr(wanted, f"{kind}_list_changed") and not call.silent:
                     connection.notify(method, {"_meta": {SUBSCRIPTION_ID: id}})
 
     async def _announce_later(self, connection: Connection) -> None:

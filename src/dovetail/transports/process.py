@@ -101,6 +101,8 @@ class ProcessChannel:
         process, self._process = self._process, None
         if process is None:
             return
+        for source in self._sources[:1]:
+            source.drop()
         try:
             if self._sink is not None:
                 await self._sink.finish()

@@ -26,6 +26,7 @@ class StdioChannel:
         self._sink: LineSink | None = None
         self._source: LineSource | None = None
         self._receiver: Receiver | None = None
+        self._closed = False
 
     @property
     def congested(self) -> bool:
@@ -66,11 +67,16 @@ class StdioChannel:
 
     async def close(self) -> None:
         """Write what is left, then give the standard streams back."""
-        if self._source is not None:
-            self._source.stop()
-        if self._sink is not None:
-            await self._sink.finish()
-        _release_standard_streams(self._input, self._output)
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if self._source is not None:
+                self._source.stop()
+            if self._sink is not None:
+                await self._sink.finish()
+        finally:
+            _release_standard_streams(self._input, self._output)
 
     def _line(self, line: bytes | TooLong) -> None:
         assert self._receiver is not None

@@ -24,6 +24,9 @@ PIPE_SIZE = 64 * 1024
 _WIDE = 1024 * 1024
 _CHUNK = 1024 * 1024
 _REST_CHUNKS = 16
+_LINES_A_TURN = 1024
+"""Lines handed out before the loop gets its turn, so that a flood of short ones holds up nobody else."""
+
 _CLOSE_SECONDS = 2.0
 
 OnLine = Callable[[bytes | TooLong], None]
@@ -66,6 +69,7 @@ class LineSource(Protocol):
     def pause(self) -> None: ...
     def resume(self) -> None: ...
     def read_rest(self) -> None: ...
+    def drop(self) -> None: ...
     def stop(self) -> None: ...
 
 
@@ -94,18 +98,41 @@ def line_sink(fd: int, on_lost: OnEnd) -> LineSink:
 class _Splitting:
     """What both kinds of source share: cutting chunks into lines, handing out none while paused, one end."""
 
+    _loop: asyncio.AbstractEventLoop
+
     def __init__(self, fd: int, limit: int, on_line: OnLine, on_end: OnEnd) -> None:
         self._fd = fd
         self._splitter = LineSplitter(limit)
         self._on_line = on_line
         self._on_end = on_end
         self._paused = False
+        self._dropping = False
         self._held: list[bytes | TooLong] = []
         self._end_held: tuple[str | None] | None = None
         self._ended = False
 
+    def pause(self) -> None:
+        """Hand out no more lines and, after the chunk that is being read, leave what arrives where it is."""
+        self._paused = True
+        self._rest_from_reading()
+
+    def resume(self) -> None:
+        """Read again, after the lines that were read already."""
+        self._paused = False
+        self._go_on()
+
+    def drop(self) -> None:
+        """Go on reading, so that the writer does not block, but look at nothing any more."""
+        self._dropping, self._held = True, []
+        self.resume()
+
+    def _rest_from_reading(self) -> None: ...
+
+    def _read_again(self) -> None: ...
+
     def _take(self, data: bytes) -> None:
-        self._hand_out(self._splitter.feed(data))
+        if not self._dropping:
+            self._hand_out(self._splitter.feed(data))
 
     def _end(self, reason: str | None) -> None:
         """Tell of the end, after the lines that are still held."""
@@ -122,13 +149,22 @@ class _Splitting:
             lines, self._held = self._held + lines, []
         on_line = self._on_line
         for index, line in enumerate(lines):
-            if self._paused:
+            if self._paused or index == _LINES_A_TURN:
                 self._held = lines[index:]
+                if not self._paused:
+                    self._rest_from_reading()
+                    self._loop.call_soon(self._go_on)
                 return
             on_line(line)
         if self._end_held is not None and not self._paused:
             self._ended = True
             self._on_end(self._end_held[0])
+
+    def _go_on(self) -> None:
+        if not self._paused:
+            self._hand_out([])
+            if not self._held and not self._paused and not self._ended:
+                self._read_again()
 
 
 class PolledSource(_Splitting):
@@ -139,19 +175,7 @@ class PolledSource(_Splitting):
         os.set_blocking(self._fd, False)
         self._chunk = PIPE_SIZE
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self._fd, self._readable)
-
-    def pause(self) -> None:
-        """Leave what arrives in the pipe."""
-        self._paused = True
-        self._loop.remove_reader(self._fd)
-
-    def resume(self) -> None:
-        """Read again, after the lines that were read already."""
-        self._paused = False
-        self._hand_out([])
-        if not self._paused and not self._ended:
-            self._loop.add_reader(self._fd, self._readable)
+        self._read_again()
 
     def read_rest(self) -> None:
         """Take what has arrived already, up to a bound and without waiting."""
@@ -160,12 +184,20 @@ class PolledSource(_Splitting):
                 if self._ended or not (data := os.read(self._fd, _CHUNK)):
                     break
                 self._take(data)
+        while self._held and not self._paused:
+            self._hand_out([])
         self._end(None)
 
     def stop(self) -> None:
         """Read no more; the descriptor stays open for its owner to close."""
-        self._loop.remove_reader(self._fd)
+        self._rest_from_reading()
         self._ended = True
+
+    def _rest_from_reading(self) -> None:
+        self._loop.remove_reader(self._fd)
+
+    def _read_again(self) -> None:
+        self._loop.add_reader(self._fd, self._readable)
 
     def _readable(self) -> None:
         try:
@@ -199,17 +231,11 @@ class ThreadedSource(_Splitting):
         self._stopped = False
         threading.Thread(target=self._work, name="dovetail-read", daemon=True).start()
 
-    def pause(self) -> None:
-        """Let the thread wait after the chunk it is reading."""
-        self._paused = True
+    def _rest_from_reading(self) -> None:
         self._may_read.clear()
 
-    def resume(self) -> None:
-        """Read again, after the lines that were read already."""
-        self._paused = False
-        self._hand_out([])
-        if not self._paused:
-            self._may_read.set()
+    def _read_again(self) -> None:
+        self._may_read.set()
 
     def read_rest(self) -> None:
         """Nothing to do: the thread reads as fast as it can."""

@@ -1,0 +1,157 @@
+"""Where a client connects to: what a user may give, and what it becomes."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dovetail.client.targets import CommandTarget, MemoryTarget, find_target
+from dovetail.protocol.errors import LocalError
+from dovetail.transports.base import Channel
+from dovetail.transports.memory import MemoryChannel
+from dovetail.transports.process import ProcessChannel
+from tests.support.peer import Peer
+from tests.support.waiting import until
+
+
+class TestFinding:
+    @pytest.mark.parametrize(
+        ("target", "words"),
+        [
+            ("python server.py", ("python", "server.py")),
+            ('  python "my server.py" --x=1', ("python", "my server.py", "--x=1")),
+            (["python", "my server.py"], ("python", "my server.py")),
+            (("python",), ("python",)),
+            ([Path("/usr/bin/python"), "-m", "x"], ("/usr/bin/python", "-m", "x")),
+        ],
+    )
+    def test_a_command_is_a_string_or_a_list_of_words(self, target: Any, words: tuple[str, ...]):
+        found = find_target(target, None, None)
+        assert isinstance(found, CommandTarget)
+        assert found.key == (words, "")
+
+    def test_the_same_command_elsewhere_is_another_server(self):
+        here, there = (find_target("python server.py", None, cwd) for cwd in (None, "/tmp"))
+        assert here.key != there.key
+
+    def test_a_server_object_is_reached_in_memory(self):
+        class Anything:
+            async def serve(self, channel: Channel) -> None: ...
+
+        found = find_target(Anything(), None, None)
+        assert isinstance(found, MemoryTarget)
+        assert found.key is None
+
+    @pytest.mark.parametrize("target", ["", "   ", [], ()])
+    def test_an_empty_command_is_refused(self, target: Any):
+        with pytest.raises(LocalError, match="The command to run is empty"):
+            find_target(target, None, None)
+
+    def test_a_command_that_cannot_be_read_says_why(self):
+        with pytest.raises(LocalError, match=r'The command .python "x. cannot be read: No closing quotation'):
+            find_target('python "x', None, None)
+
+    @pytest.mark.parametrize("target", ["https://example.com/mcp", "ws://localhost:1/x", "unix:///tmp/x"])
+    def test_what_cannot_be_reached_yet_is_named(self, target: str):
+        with pytest.raises(LocalError, match="Only commands and server objects can be reached so far"):
+            find_target(target, None, None)
+
+    def test_a_url_may_be_an_argument(self):
+        assert isinstance(find_target("fetch https://example.com", None, None), CommandTarget)
+
+    @pytest.mark.parametrize(
+        "target", [5, None, b"python", {"command": "python"}, ["python", 5], Path("x.py")]
+    )
+    def test_anything_else_is_refused(self, target: Any):
+        with pytest.raises(LocalError, match="A client connects to a command"):
+            find_target(target, None, None)
+
+
+class TestMemory:
+    async def test_what_is_sent_reaches_the_server_and_back(self):
+        class Echo:
+            async def serve(self, channel: Channel) -> None:
+                assert isinstance(channel, MemoryChannel)
+                peer = Peer(channel)
+                peer.send({"echo": await peer.next()})
+                await peer.ended.wait()
+
+        target = MemoryTarget(Echo())
+        channel = await target.connect()
+        assert isinstance(channel, MemoryChannel)
+        peer = Peer(channel)
+        peer.send({"hello": 1})
+        assert await peer.next() == {"echo": {"hello": 1}}
+        await channel.close()
+        await target.ended()
+
+    async def test_a_closing_client_waits_until_the_server_has_let_go(self):
+        steps: list[str] = []
+
+        class Slow:
+            async def serve(self, channel: Channel) -> None:
+                assert isinstance(channel, MemoryChannel)
+                await Peer(channel).ended.wait()
+                await asyncio.sleep(0.01)
+                steps.append("let go")
+
+        target = MemoryTarget(Slow())
+        channel = await target.connect()
+        await asyncio.sleep(0)
+        await channel.close()
+        await target.ended()
+        assert steps == ["let go"]
+
+    async def test_a_server_that_fails_breaks_off_with_the_reason(self, caplog: pytest.LogCaptureFixture):
+        caplog.set_level(logging.ERROR)
+
+        class Broken:
+            async def serve(self, channel: Channel) -> None:
+                raise ValueError("no database")
+
+        channel = await MemoryTarget(Broken()).connect()
+        assert isinstance(channel, MemoryChannel)
+        peer = Peer(channel)
+        await peer.ended.wait()
+        assert peer.reason == "the server failed: ValueError: no database"
+        assert "The server failed" in caplog.text
+
+    async def test_a_server_that_just_ends_closes_its_end(self):
+        class Brief:
+            async def serve(self, channel: Channel) -> None: ...
+
+        channel = await MemoryTarget(Brief()).connect()
+        assert isinstance(channel, MemoryChannel)
+        peer = Peer(channel)
+        await peer.ended.wait()
+        assert peer.reason == "the peer closed the connection"
+
+
+class TestCommand:
+    async def test_a_process_starts_when_its_channel_is_opened(self, tmp_path: Path):
+        mark = tmp_path / "started"
+        code = f"import os, pathlib; pathlib.Path({str(mark)!r}).write_text(os.environ['WHO'] + os.getcwd())"
+        target = CommandTarget([sys.executable, "-c", code], {"WHO": "me in "}, tmp_path)
+        channel = await target.connect()
+        assert isinstance(channel, ProcessChannel)
+        assert channel.pid is None
+        assert not mark.exists()
+
+        class Nobody:
+            def received(self, line: bytes) -> None: ...
+            def overlong(self, line: object) -> None: ...
+            def disconnected(self, reason: str | None) -> None: ...
+
+        channel.open(Nobody())
+        try:
+            await until(lambda: mark.exists() and mark.read_text())
+            assert mark.read_text() == f"me in {os.path.realpath(tmp_path)}"
+        finally:
+            await channel.close()
+        with contextlib.suppress(asyncio.TimeoutError):
+            await target.ended()

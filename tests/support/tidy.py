@@ -1,0 +1,43 @@
+"""Seeing that a test leaves nothing behind: no process, no descriptor, no task, no thread."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import os
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+from tests.support.raw import PATIENCE, children, descriptors, eventually
+
+
+@contextlib.contextmanager
+def nothing_left() -> Iterator[None]:
+    """No process, descriptor or thread more than before; each may take a moment to go."""
+    processes, files, threads = set(children(os.getpid())), len(descriptors()), set(threading.enumerate())
+    yield
+    gc.collect()
+    eventually(lambda: set(children(os.getpid())) <= processes, "the processes have ended")
+    eventually(lambda: len(descriptors()) <= files, "the descriptors are closed")
+    eventually(lambda: set(threading.enumerate()) <= threads, "the threads have ended")
+
+
+@contextlib.asynccontextmanager
+async def nothing_left_on_the_loop() -> AsyncIterator[None]:
+    """The same, and no task more than before."""
+    with nothing_left():
+        tasks = asyncio.all_tasks()
+        yield
+        async with asyncio.timeout(PATIENCE):
+            while left := asyncio.all_tasks() - tasks:
+                await asyncio.wait(left, timeout=0.01)
+
+
+async def until(true: Callable[[], Any]) -> Any:
+    """Wait until something that raises no event is so, such as the state of another process."""
+    async with asyncio.timeout(PATIENCE):
+        while not (found := true()):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    return found
