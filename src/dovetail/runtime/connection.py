@@ -139,7 +139,14 @@ class Connection:
         self._stop_calls()
 
     async def close(self) -> None:
-        """Stop everything, fail what waits, and close the channel; handlers get a moment to clean up."""
+        """Stop everything, fail what waits, and close the channel."""
+        try:
+            await self.stop()
+        finally:
+            await self._channel.close()
+
+    async def stop(self) -> None:
+        """Stop everything and fail what waits; handlers get a moment to clean up."""
         self._closed = True
         if self._gone is None:
             self.pending.give_up("the connection is closed")
@@ -148,11 +155,8 @@ class Connection:
         self.pending.close(self._gone)
         if self._resuming is not None:
             self._resuming.cancel()
-        try:
-            if self._stopping:
-                await asyncio.wait(self._stopping, timeout=CLEAN_UP_SECONDS)
-        finally:
-            await self._channel.close()
+        if self._stopping:
+            await asyncio.wait(self._stopping, timeout=CLEAN_UP_SECONDS)
 
     def received(self, line: bytes) -> None:
         """Take one line from the channel."""

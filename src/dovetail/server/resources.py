@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypedDict, Unpack, cast
 
-import msgspec
-
-from dovetail.protocol.errors import INVALID_PARAMS, LocalError, ProtocolError
+from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, LocalError, ProtocolError
 from dovetail.protocol.templates import UriTemplate
 from dovetail.runtime.call import Call
 from dovetail.runtime.workers import Workers
 from dovetail.types.capabilities import Icon
 from dovetail.types.content import Annotations, BlobContents, TextContents
 from dovetail.types.resources import ReadResourceResult, Resource, ResourceTemplate
+from dovetail.wire import codec
 
 from .context import Context
 from .handlers import run_handler
-from .signatures.signature import BadArguments, TextBinding, template_binding
+from .signatures.signature import BadArguments, BadResult, TextBinding, plain, template_binding
 
 Contents = TextContents | BlobContents
 
@@ -59,7 +58,10 @@ class RegisteredResource:
         if self.binding.context_name is not None:
             values[self.binding.context_name] = context
         value = await run_handler(self.function, self.binding, workers, values, call, f"Reading {uri}")
-        return ReadResourceResult(self._contents(value, uri))
+        try:
+            return ReadResourceResult(self._contents(value, uri))
+        except BadResult as problem:
+            raise ProtocolError(INTERNAL_ERROR, f"Reading {uri} failed: {problem}") from problem
 
     def _contents(self, value: Any, uri: str) -> list[Contents]:
         if isinstance(value, ReadResourceResult):
@@ -75,7 +77,7 @@ class RegisteredResource:
             return [TextContents(uri, value, mime_type=declared or "text/plain")]
         if isinstance(value, (bytes, bytearray)):
             return [BlobContents(uri, bytes(value), mime_type=declared or "application/octet-stream")]
-        text = msgspec.json.encode(value).decode()
+        text = codec.encode(plain(value)).decode()
         return [TextContents(uri, text, mime_type=declared or "application/json")]
 
 

@@ -38,32 +38,29 @@ class Serving:
         self._session = ServerSession(server)
         self._connection = Connection(channel, self._session)
         self._session.attach(self._connection)
-        self._opened = False
         self.running = False
         """Not still starting, and not ending already."""
 
     async def run(self) -> None:
         """Serve until the client goes; calls that were read are answered within the grace period."""
         try:
-            await self._joined()
+            async with self._server.joined(self._session):
+                await self._serve()
         finally:
-            # A lifespan that fails leaves a client behind that waits for an answer.
-            if not self._opened:
-                await self._connection.close()
+            # Also when the lifespan fails, and not before it is left: what it prints is not for the client.
+            await self._connection.close()
 
-    async def _joined(self) -> None:
-        async with self._server.joined(self._session):
-            self._opened = True
-            self._connection.open()
-            self.running = True
-            try:
-                broken = await self._session.ended
-                self.running = False
-                self._session.subscriptions.end()
-                # A client that only ended its side still reads; one that broke off does not.
-                await self._connection.finish_calls(self._grace if broken is None else 0)
-            finally:
-                await self._connection.close()
+    async def _serve(self) -> None:
+        self._connection.open()
+        self.running = True
+        try:
+            broken = await self._session.ended
+            self.running = False
+            self._session.subscriptions.end()
+            # A client that only ended its side still reads; one that broke off does not.
+            await self._connection.finish_calls(self._grace if broken is None else 0)
+        finally:
+            await self._connection.stop()
 
     def stop(self) -> None:
         """Take nothing new and end as if the client had gone."""

@@ -52,9 +52,12 @@ def _is_stderr(status: os.stat_result) -> bool:
         return False
 
 
-def widen(fd: int, wanted: int) -> None:
-    """Make a pipe larger when it turns out too small for what goes through it, where the system lets us."""
-    if sys.platform == "linux" and wanted > PIPE_SIZE:
+def widen(fd: int) -> None:
+    """Make a pipe larger that turns out too small for what goes through it, where the system lets us.
+
+    Not at the start: Linux grants a user so many pages for all pipes together.
+    """
+    if sys.platform == "linux":
         import fcntl
 
         with contextlib.suppress(OSError):
@@ -210,7 +213,7 @@ class PolledSource(_Splitting):
             return
         if data:
             if len(data) >= PIPE_SIZE:
-                widen(self._fd, _CHUNK)
+                widen(self._fd)
                 self._chunk = _CHUNK
             elif self._chunk > PIPE_SIZE:
                 self._chunk = PIPE_SIZE
@@ -283,6 +286,7 @@ class PolledSink:
         self._size = 0
         self._soon: asyncio.Handle | None = None
         self._blocked = False
+        self._wide = False
         self._lost = False
         self._waiters: list[asyncio.Future[None]] = []
 
@@ -328,6 +332,9 @@ class PolledSink:
 
     def _write(self) -> None:
         self._soon = None
+        if self._size > PIPE_SIZE and not self._wide:
+            self._wide = True
+            widen(self._fd)
         try:
             while self._size:
                 if not self._rest:
@@ -340,7 +347,6 @@ class PolledSink:
         except (BlockingIOError, InterruptedError):
             self._blocked = True
             self._loop.add_writer(self._fd, self._writable)
-            widen(self._fd, self._size)
         except OSError as problem:
             self._lose(f"writing failed: {problem}")
             return

@@ -49,10 +49,7 @@ class LineSplitter:
         line: bytes | TooLong = piece
         if self._size or len(piece) > self._limit:
             self._keep(piece)
-            if self._size > self._limit:
-                line = TooLong(self._size, self._head, self._tail)
-            else:
-                line = bytes(self._buffer)
+            line = TooLong(self._size, self._head, self._tail) if self._size > self._limit else bytes(self._buffer)
             self._buffer, self._size = bytearray(), 0
         if isinstance(line, bytes):
             return line[:-1] if line.endswith(b"\r") else line
