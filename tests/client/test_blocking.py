@@ -80,9 +80,7 @@ class TestInMemory:
     def test_progress_is_told_on_the_clients_own_thread(self):
         heard: list[tuple[float, str]] = []
         with Client.blocking(example()) as client:
-            client.call(
-                "count", to=3, progress=lambda n, *_: heard.append((n, threading.current_thread().name))
-            )
+            client.call("count", to=3, progress=lambda n, *_: heard.append((n, threading.current_thread().name)))
         assert heard == [(n, "dovetail-client") for n in range(3)]
 
     def test_a_callback_cannot_wait_for_the_client_that_calls_it(self):
@@ -176,6 +174,25 @@ class TestLife:
         assert thread is not None
         assert not thread.is_alive()
         assert caplog.text == ""
+
+    def test_what_a_callback_started_is_ended_with_it(self):
+        steps: list[str] = []
+
+        async def forever() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                steps.append("ended")
+
+        async def start(*_: Any) -> None:
+            tasks.append(asyncio.create_task(forever()))
+
+        tasks: list[asyncio.Task[None]] = []
+        with Client.blocking(example()) as client:
+            client.call("count", to=1, progress=start)
+            client.ping()
+        assert len(tasks) == 1
+        assert steps == ["ended"]
 
     def test_an_exception_within_the_block_closes_it(self):
         client = Client.blocking(example())

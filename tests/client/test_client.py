@@ -1,6 +1,8 @@
 """`Client`: calling one server, the same on every revision."""
 
 import asyncio
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -156,9 +158,7 @@ class TestLists:
         async with Client(example(), revision=name) as client:
             assert [tool.name for tool in await client.tools()] == ["add", "fail", "count", "wait", "meta"]
             assert [resource.uri for resource in await client.resources()] == ["config://app"]
-            assert [template.uri_template for template in await client.resource_templates()] == [
-                "greet://{name}"
-            ]
+            assert [template.uri_template for template in await client.resource_templates()] == ["greet://{name}"]
             assert [prompt.name for prompt in await client.prompts()] == ["review"]
 
     @EVERY
@@ -167,9 +167,7 @@ class TestLists:
         for n in range(10):
             server.tool(lambda: None, name=f"t{n}")
         asked: list[bytes] = []
-        client = Client(
-            server, revision=name, trace=lambda way, line: asked.append(line) if way == "sent" else None
-        )
+        client = Client(server, revision=name, trace=lambda way, line: asked.append(line) if way == "sent" else None)
         async with client:
             assert [tool.name for tool in await client.tools()] == [f"t{n}" for n in range(10)]
         assert sum(b"tools/list" in line for line in asked) == 4
@@ -177,9 +175,7 @@ class TestLists:
     async def test_a_list_that_leads_in_a_circle_is_an_invalid_answer(self):
         server = legacy(tools_list={"tools": [], "nextCursor": "again"})
         async with Client(server) as client:
-            with pytest.raises(
-                InvalidAnswer, match="tools/list led in a circle: the cursor 'again' came twice"
-            ):
+            with pytest.raises(InvalidAnswer, match="tools/list led in a circle: the cursor 'again' came twice"):
                 await client.tools()
 
     async def test_a_list_without_end_is_an_invalid_answer(self, monkeypatch: pytest.MonkeyPatch):
@@ -258,6 +254,46 @@ class TestCalls:
         async with Client(modern(tools_call=answer)) as client:
             with pytest.raises(InvalidAnswer, match="which this client cannot take"):
                 await client.call("x")
+
+
+ECHO = """
+from dovetail import Server
+server = Server("s")
+
+@server.tool
+async def echo(text: str) -> str:
+    return text
+
+server.run()
+"""
+
+
+class TestMuchAtOnce:
+    """Both sides write more than the other reads at a time; neither may wait for the other to read first."""
+
+    COUNT, TEXT = 24, "x" * 500_000
+
+    async def echo(self, client: Client) -> None:
+        async with client:
+            calls = (client.call("echo", text=self.TEXT) for _ in range(self.COUNT))
+            results = await asyncio.gather(*calls)
+        assert all(result.data == self.TEXT for result in results)
+
+    @pytest.mark.parametrize("name", [HANDSHAKE[-1], NEWEST.name])
+    async def test_in_memory(self, name: str):
+        server = Server("s")
+
+        @server.tool
+        async def echo(text: str) -> str:
+            return text
+
+        await self.echo(Client(server, revision=name))
+
+    @pytest.mark.parametrize("name", [HANDSHAKE[-1], NEWEST.name])
+    async def test_over_stdio(self, name: str, tmp_path: Path):
+        program = tmp_path / "echo.py"
+        program.write_text(ECHO)
+        await self.echo(Client([sys.executable, str(program)], revision=name))
 
 
 class TestTimeouts:

@@ -102,9 +102,10 @@ class TestEnvelope:
     async def test_pinned_to_the_envelope_era_an_answer_that_does_not_fit_is_final(self):
         for answer in (
             discovery(supportedVersions=["2999-01-01"]),
+            discovery(resultType="mystery"),
+            {"resultType": "input_required", "inputRequests": {}},
             {"capabilities": 5},
             [],
-            discovery(resultType="x"),
         ):
             async with contact(Scripted(server_discover=answer)) as made:
                 with pytest.raises(InvalidAnswer):
@@ -123,15 +124,11 @@ class TestHandshake:
 
     @pytest.mark.parametrize("answer", [{}, None, 5, {"supportedVersions": "x"}, {"tools": []}])
     async def test_so_does_an_answer_that_is_no_discovery(self, answer: Any):
-        assert (
-            await find_out(Scripted(server_discover=answer, initialize=welcome()))
-        ).revision is NEWEST_HANDSHAKE
+        assert (await find_out(Scripted(server_discover=answer, initialize=welcome()))).revision is NEWEST_HANDSHAKE
 
     async def test_so_does_a_discovery_with_an_identity_that_cannot_be_read(self):
         answer = discovery(_meta={PREFIX + "serverInfo": {"name": "only"}})
-        assert (
-            await find_out(Scripted(server_discover=answer, initialize=welcome()))
-        ).revision is NEWEST_HANDSHAKE
+        assert (await find_out(Scripted(server_discover=answer, initialize=welcome()))).revision is NEWEST_HANDSHAKE
 
     async def test_so_does_silence(self):
         clock = Clock()
@@ -164,6 +161,15 @@ class TestHandshake:
         await clock.advance(PROBE_SECONDS + 1)
         go.set()
         assert (await finding).revision is NEWEST
+
+    async def test_a_refusal_of_the_handshake_is_final_when_the_probe_stays_unanswered(self):
+        clock = Clock()
+        server = Scripted(server_discover=SILENCE, initialize=Error(-32000, "not today"))
+        finding = asyncio.create_task(find_out(server))
+        await clock.advance(0)
+        await clock.advance(PROBE_SECONDS + 1)
+        with pytest.raises(RemoteError, match="not today"):
+            await finding
 
     async def test_a_server_that_never_answers_is_a_timeout(self):
         clock = Clock()

@@ -89,9 +89,7 @@ class TestHandshake:
 class TestEnvelope:
     async def test_a_client_writes_no_answers(self):
         """2026-07-28 stdio, "Sending Messages"."""
-        server = modern(
-            tools_list={"resultType": "complete", "tools": [], "ttlMs": 0, "cacheScope": "public"}
-        )
+        server = modern(tools_list={"resultType": "complete", "tools": [], "ttlMs": 0, "cacheScope": "public"})
         async with Client(server) as client:
             server.peer.send(request(1, "ping"), request(2, "roots/list"), b"noise", b'{"id":3}')
             await client.tools()

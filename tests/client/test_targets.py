@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import logging
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -64,9 +63,7 @@ class TestFinding:
     def test_a_url_may_be_an_argument(self):
         assert isinstance(find_target("fetch https://example.com", None, None), CommandTarget)
 
-    @pytest.mark.parametrize(
-        "target", [5, None, b"python", {"command": "python"}, ["python", 5], Path("x.py")]
-    )
+    @pytest.mark.parametrize("target", [5, None, b"python", {"command": "python"}, ["python", 5], Path("x.py")])
     def test_anything_else_is_refused(self, target: Any):
         with pytest.raises(LocalError, match="A client connects to a command"):
             find_target(target, None, None)
@@ -150,7 +147,7 @@ class TestCommand:
         channel.open(Nobody())
         try:
             await until(lambda: mark.exists() and mark.read_text())
-            assert mark.read_text() == f"me in {os.path.realpath(tmp_path)}"
+            assert mark.read_text() == f"me in {tmp_path}"
         finally:
             await channel.close()
         with contextlib.suppress(asyncio.TimeoutError):

@@ -125,6 +125,4 @@ class TestRefusing:
     def test_only_what_the_server_chose_to_serve_is_named(self):
         problem = unsupported("1900-01-01", {NEWEST.name: NEWEST})
         assert problem.data["supported"] == [NEWEST.name]
-        assert (
-            problem.message == f"Unsupported protocol version '1900-01-01'; this server speaks {NEWEST.name}"
-        )
+        assert problem.message == f"Unsupported protocol version '1900-01-01'; this server speaks {NEWEST.name}"

@@ -18,9 +18,7 @@ def test_every_error_is_a_dovetail_error(kind: type[Exception]):
 
 
 def test_the_docstring_draws_the_whole_tree():
-    declared = {
-        name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, Exception)
-    }
+    declared = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, Exception)}
     drawn = errors.__doc__ or ""
     assert [name for name in declared if name not in drawn] == []
 
@@ -48,9 +46,7 @@ def test_a_tool_that_failed_gives_its_words_and_its_result():
 
 
 def test_a_tool_may_fail_without_a_word():
-    assert (
-        str(errors.ToolFailed("t", CallToolResult([], is_error=True))) == "Tool 't' failed: it gave no reason"
-    )
+    assert str(errors.ToolFailed("t", CallToolResult([], is_error=True))) == "Tool 't' failed: it gave no reason"
 
 
 def test_a_protocol_error_carries_what_will_be_sent():

@@ -15,9 +15,7 @@ async def answer(params: dict[str, Any], context: Any) -> dict[str, Any]:
 def take(params: dict[str, Any]) -> None: ...
 
 
-@pytest.mark.parametrize(
-    "id", ["com.example/notes", "io.modelcontextprotocol/tasks", "a/b", "x-y.z9/n_1.2-3"]
-)
+@pytest.mark.parametrize("id", ["com.example/notes", "io.modelcontextprotocol/tasks", "a/b", "x-y.z9/n_1.2-3"])
 def test_an_id_has_a_prefix_and_a_name(id: str):
     assert Extension(id=id).id == id
 

@@ -193,9 +193,7 @@ class TestSilence:
             peer.channel.pause()
             peer.request(1, "flood", _meta=WANTS)
             await held.wait()
-            connection.received(
-                b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}'
-            )
+            connection.received(b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}')
             peer.channel.resume()
             seen = [(await peer.next())["params"]["progress"] for _ in kept]
             assert seen == list(range(len(kept)))

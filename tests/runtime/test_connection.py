@@ -8,7 +8,7 @@ import pytest
 from dovetail.protocol.errors import ConnectionLost, InvalidAnswer, ProtocolError
 from dovetail.runtime import connection as module
 from dovetail.runtime.call import Call
-from dovetail.runtime.connection import MAX_IN_FLIGHT, Connection
+from dovetail.runtime.connection import MAX_IN_FLIGHT, MAX_OWED, Connection
 from dovetail.runtime.pending import Patience
 from dovetail.transports.base import HIGH_WATER
 from dovetail.transports.memory import memory_pair
@@ -464,6 +464,28 @@ class TestBackPressure:
             assert await asked == "here"
             peer.channel.resume()
 
+    async def test_but_not_while_it_asks_and_asks_without_ever_reading(self):
+        served = 0
+
+        def answer(call: Call) -> bytes:
+            nonlocal served
+            served += 1
+            return b"0"
+
+        service = Script(big=lambda call: codec.encode("x" * (HIGH_WATER + 1)), now=answer)
+        service.waits_for_reader = False
+        async with connected(service) as (connection, peer):
+            asked = asyncio.create_task(connection.pending.request("m", None, PATIENCE))
+            id = (await peer.next())["id"]
+            peer.channel.pause()
+            peer.send(request("big", "big"), *(request(n, "now") for n in range(2 * MAX_OWED)))
+            await settled()
+            assert served <= MAX_OWED
+            peer.channel.resume()
+            await until(lambda: served == 2 * MAX_OWED)
+            peer.send({"jsonrpc": "2.0", "id": id, "result": "here"})
+            assert await asked == "here"
+
 
 class TestEnding:
     async def test_when_the_peer_goes_everyone_who_waits_is_told_why(self):
@@ -515,9 +537,7 @@ class TestEnding:
             await connection.close()
             assert steps == ["tidied"]
 
-    async def test_closing_does_not_wait_for_a_handler_that_will_not_stop(
-        self, monkeypatch: pytest.MonkeyPatch
-    ):
+    async def test_closing_does_not_wait_for_a_handler_that_will_not_stop(self, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(module, "CLEAN_UP_SECONDS", 0.01)
         go = asyncio.Event()
 

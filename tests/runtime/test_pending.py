@@ -58,9 +58,7 @@ class TestAnswers:
         async with connected(Script()) as (connection, peer):
             asked = ask(connection)
             await peer.next()
-            peer.send(
-                result(id, "wrong"), {"jsonrpc": "2.0", "id": id, "error": {"code": 1, "message": "wrong"}}
-            )
+            peer.send(result(id, "wrong"), {"jsonrpc": "2.0", "id": id, "error": {"code": 1, "message": "wrong"}})
             peer.send(result(1, "right"))
             assert await asked == "right"
 
@@ -71,9 +69,7 @@ class TestAnswers:
             peer.send(result(1, "first"), result(1, "second"), {"jsonrpc": "2.0", "id": 1, "error": {}})
             assert await asked == "first"
 
-    @pytest.mark.parametrize(
-        ("code", "kind"), [(-32602, RemoteError), (-32601, NotFound), (-32002, NotFound)]
-    )
+    @pytest.mark.parametrize(("code", "kind"), [(-32602, RemoteError), (-32601, NotFound), (-32002, NotFound)])
     async def test_an_error_is_raised_as_the_peer_said_it(self, code: int, kind: type[RemoteError]):
         async with connected(Script()) as (connection, peer):
             asked = ask(connection)
@@ -113,9 +109,7 @@ class TestTimeouts:
             await clock.advance(0.2)
             with pytest.raises(Timeout, match=r"No answer to m within 5 s"):
                 await asked
-            assert await peer.next() == notification(
-                "notifications/cancelled", requestId=1, reason="timed out"
-            )
+            assert await peer.next() == notification("notifications/cancelled", requestId=1, reason="timed out")
             peer.send(result(1))
             await peer.silent()
 

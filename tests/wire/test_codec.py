@@ -39,9 +39,7 @@ class TestReading:
         assert codec.decode(wire(id="a", method="ping")) == Request("a", "ping", {})
 
     def test_a_notification(self):
-        assert codec.decode(wire(method="notifications/initialized")) == Notification(
-            "notifications/initialized", {}
-        )
+        assert codec.decode(wire(method="notifications/initialized")) == Notification("notifications/initialized", {})
 
     def test_a_response(self):
         assert codec.decode(wire(id=7, result={"a": [1]})) == Response(7, {"a": [1]})
@@ -65,9 +63,7 @@ class TestReading:
         assert batch[:2] == [Request(1, "ping", {}), Notification("n", {})]
         assert batch[2] == Invalid(None, INVALID_REQUEST, "Invalid request: a message is a JSON object")
 
-    @pytest.mark.parametrize(
-        "text", [b' \t{"jsonrpc":"2.0","method":"n"} ', b'{"jsonrpc":"2.0","method":"n"}\r']
-    )
+    @pytest.mark.parametrize("text", [b' \t{"jsonrpc":"2.0","method":"n"} ', b'{"jsonrpc":"2.0","method":"n"}\r'])
     def test_whitespace_around_a_message_does_not_matter(self, text: bytes):
         assert codec.decode(text) == Notification("n", {})
 
@@ -133,9 +129,7 @@ SALVAGED = {
 
 class TestRefusing:
     @pytest.mark.parametrize(("text", "id", "reason"), REFUSED.values(), ids=REFUSED)
-    def test_json_that_is_no_message_is_an_invalid_request(
-        self, text: bytes, id: int | str | None, reason: str
-    ):
+    def test_json_that_is_no_message_is_an_invalid_request(self, text: bytes, id: int | str | None, reason: str):
         message = codec.decode(text)
         assert isinstance(message, Invalid)
         assert (message.id, message.code, message.reply) == (id, INVALID_REQUEST, False)
@@ -196,9 +190,7 @@ class TestNeverRaising:
             at = data.draw(st.integers(0, len(text) - 1))
             text[at : at + data.draw(st.integers(0, 5))] = data.draw(st.binary(max_size=5))
             text = text or bytearray(b"{")
-        assert isinstance(
-            codec.decode(bytes(text)), Request | Notification | Response | Failure | Invalid | list
-        )
+        assert isinstance(codec.decode(bytes(text)), Request | Notification | Response | Failure | Invalid | list)
 
     @given(values)
     def test_any_json_is_a_message_or_invalid(self, value: Any):

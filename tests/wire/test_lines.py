@@ -10,9 +10,9 @@ from dovetail.wire.lines import LineSplitter, TooLong
 
 LIMIT = 20
 
-streams = st.lists(
-    st.sampled_from([b"\n", b"\r", b"\r\n", b"a", b"{}"]) | st.binary(max_size=40), max_size=12
-).map(b"".join)
+streams = st.lists(st.sampled_from([b"\n", b"\r", b"\r\n", b"a", b"{}"]) | st.binary(max_size=40), max_size=12).map(
+    b"".join
+)
 
 
 def split(*chunks: bytes, limit: int = LIMIT) -> list[bytes | TooLong]:

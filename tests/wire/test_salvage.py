@@ -113,9 +113,7 @@ class TestOfEnds:
 
 @given(st.dictionaries(keys, values, max_size=5), st.booleans(), st.integers(0, 400))
 @example({"id": 123456}, False, 9)
-def test_of_any_message_cut_anywhere_the_id_is_its_own_or_none(
-    message: dict[str, Any], escaped: bool, at: int
-):
+def test_of_any_message_cut_anywhere_the_id_is_its_own_or_none(message: dict[str, Any], escaped: bool, at: int):
     try:
         text = json.dumps(message, ensure_ascii=escaped).encode()
     except UnicodeEncodeError:
