@@ -56,9 +56,7 @@ def test_a_tool_that_cancels_its_own_task_too_late_is_answered_with_its_result(s
 
 
 @pytest.mark.parametrize("tool", ["bad_text", "unprintable_error"])
-def test_a_result_or_error_that_cannot_be_written_down_is_answered_all_the_same(
-    server: RawServer, tool: str
-) -> None:
+def test_a_result_or_error_that_cannot_be_written_down_is_answered_all_the_same(server: RawServer, tool: str) -> None:
     answer = server.ask("tools/call", {"name": tool, "arguments": {}})
     assert "error" in answer or answer["result"]["isError"]
 
@@ -199,9 +197,7 @@ class TestCancelling:
     def test_one_call_of_a_batch_leaves_the_others_their_answers(self) -> None:
         with RawServer(NASTY) as server:
             server.open("2025-03-26")
-            server.send(
-                [server.tool(1, "wait_for_ever"), server.tool(2, "echo", text="a"), server.request(3, "ping")]
-            )
+            server.send([server.tool(1, "wait_for_ever"), server.tool(2, "echo", text="a"), server.request(3, "ping")])
             server.send(_cancel(1))
             line = server.line()
             assert line is not None

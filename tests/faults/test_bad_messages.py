@@ -65,9 +65,7 @@ def test_a_parse_error_carries_a_null_id_before_the_first_contact_and_where_the_
         pytest.param(b"[" * 100_000, id="100,000 open brackets"),
     ],
 )
-def test_a_value_nobody_can_read_is_refused_with_the_id_of_its_request(
-    server: RawServer, value: bytes
-) -> None:
+def test_a_value_nobody_can_read_is_refused_with_the_id_of_its_request(server: RawServer, value: bytes) -> None:
     line = b'{"jsonrpc":"2.0","id":5,"method":"ping","params":{"x":%b}}' % value
     assert code_and_id(refused(server, line)) == (PARSE_ERROR, 5)
 
@@ -91,9 +89,7 @@ def test_a_large_integer_id_comes_back_as_it_was(server: RawServer) -> None:
         pytest.param(b"", b"", "none", id="no id"),
     ],
 )
-def test_a_line_of_50_mb_is_refused_as_it_goes_by(
-    fresh_server: RawServer, head: bytes, tail: bytes, id: Any
-) -> None:
+def test_a_line_of_50_mb_is_refused_as_it_goes_by(fresh_server: RawServer, head: bytes, tail: bytes, id: Any) -> None:
     server = fresh_server
     server.still_works()
     before = memory(server.pid)

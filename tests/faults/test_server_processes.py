@@ -127,9 +127,7 @@ class TestAParentThatEnds:
     )
 
     @contextlib.contextmanager
-    def connected(
-        self, command: list[str], how: str = "wait"
-    ) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
+    def connected(self, command: list[str], how: str = "wait") -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
         """The parent, and every process that it has started."""
         null, pipe = subprocess.DEVNULL, subprocess.PIPE
         arguments = script(SERVERS / "parent.py", how, *command)
