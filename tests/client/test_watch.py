@@ -7,7 +7,7 @@ import pytest
 
 from dovetail import Client, Server
 from dovetail.client.watch import Change
-from dovetail.protocol.errors import ConnectionLost, RemoteError
+from dovetail.protocol.errors import ConnectionLost, LocalError, RemoteError
 from dovetail.protocol.revisions import NEWEST, REVISIONS
 from tests.support.peer import nothing_left, notification
 from tests.support.scripted import SILENCE, legacy, modern
@@ -117,6 +117,12 @@ class TestHearing:
             server.peer.send(notification(CHANGED, _meta={"io.modelcontextprotocol/subscriptionId": id}))
             await until(lambda: watcher.seen == ["tools"])
             await watcher.stop()
+
+
+async def test_whoever_watches_nothing_is_told_so_at_once():
+    async with Client(offering()) as client:
+        with pytest.raises(LocalError, match="There is nothing to watch"):
+            client.watch()
 
 
 class TestEnding:

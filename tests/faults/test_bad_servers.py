@@ -24,7 +24,8 @@ from dovetail import (
 from dovetail.client import probe
 from tests.faults.conftest import NASTY, SERVERS
 from tests.support.raw import ENVELOPE, HANDSHAKE, children, memory, script
-from tests.support.tidy import nothing_left_on_the_loop, until
+from tests.support.tidy import nothing_left_on_the_loop
+from tests.support.waiting import until
 
 _NUMBERS = itertools.count()
 
@@ -353,16 +354,20 @@ class TestOpeningAndClosing:
                 await work
 
     async def test_closing_with_calls_in_flight_fails_them_and_stops_them_at_the_server(self) -> None:
+        sent: list[Any] = []
         async with nothing_left_on_the_loop():
-            client = Client(NASTY)
+            client = Client(NASTY, trace=lambda way, line: sent.append((way, json.loads(line))))
             await client.open()
             calls = [asyncio.create_task(client.call("wait_for_ever")) for _ in range(5)]
             await client.ping()
-            async with asyncio.timeout(1.9):  # before it would come to signals
-                await client.close()
+            await client.close()
             for call in calls:
                 with pytest.raises(ConnectionLost):
                     await call
+        messages = [message for way, message in sent if way == "sent"]
+        called = {message["id"] for message in messages if message["method"] == "tools/call"}
+        assert [message["method"] for message in messages[-5:]] == ["notifications/cancelled"] * 5
+        assert {message["params"]["requestId"] for message in messages[-5:]} == called
 
     async def test_cancelling_a_call_leaves_the_others(self) -> None:
         async with nothing_left_on_the_loop(), Client(NASTY) as client:

@@ -92,7 +92,7 @@ class TestHandshake:
             await caller.result("ping")
             caller.channel.pause()
             id = caller.begin("tools/call", name="big", arguments={})
-            while not caller.channel.other.congested:  # noqa: ASYNC110
+            while not caller.channel.other.congested:
                 await asyncio.sleep(0)
             for n in range(50):
                 server.tool(lambda: None, name=f"t{n}")

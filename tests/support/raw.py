@@ -98,9 +98,7 @@ class RawServer:
             body["_meta"] = {**ENVELOPE_META, **body.get("_meta", {})}
         return {"jsonrpc": "2.0", "id": id, "method": method, "params": body}
 
-    def tool(
-        self, id: Any, name: str, /, progress_token: int | None = None, **arguments: Any
-    ) -> dict[str, Any]:
+    def tool(self, id: Any, name: str, /, progress_token: int | None = None, **arguments: Any) -> dict[str, Any]:
         """A request that calls a tool."""
         params: dict[str, Any] = {"name": name, "arguments": arguments}
         if progress_token is not None:

@@ -7,8 +7,7 @@ import contextlib
 import gc
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any
+from collections.abc import AsyncIterator, Iterator
 
 from tests.support.raw import PATIENCE, children, descriptors, eventually
 
@@ -33,11 +32,3 @@ async def nothing_left_on_the_loop() -> AsyncIterator[None]:
         async with asyncio.timeout(PATIENCE):
             while left := asyncio.all_tasks() - tasks:
                 await asyncio.wait(left, timeout=0.01)
-
-
-async def until(true: Callable[[], Any]) -> Any:
-    """Wait until something that raises no event is so, such as the state of another process."""
-    async with asyncio.timeout(PATIENCE):
-        while not (found := true()):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-    return found

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 async def until(true: Callable[[], object]) -> None:
     """Wait until something is true; the test's own patience is the limit."""
-    while not true():  # noqa: ASYNC110
+    while not true():
         await asyncio.sleep(0.001)
 
 

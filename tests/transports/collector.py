@@ -45,9 +45,3 @@ class Collector:
 
     async def end(self) -> None:
         await self.until(lambda: self.ends)
-
-
-async def turns(count: int = 20) -> None:
-    """Let the loop go round, so that what could happen by itself has happened."""
-    for _ in range(count):
-        await asyncio.sleep(0)

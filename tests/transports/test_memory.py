@@ -5,7 +5,8 @@ import asyncio
 from dovetail.transports.base import HIGH_WATER
 from dovetail.transports.memory import MemoryChannel, memory_pair
 from tests.support.raw import PATIENCE
-from tests.transports.collector import Collector, turns
+from tests.support.waiting import settled
+from tests.transports.collector import Collector
 
 
 def opened() -> tuple[MemoryChannel, MemoryChannel, Collector]:
@@ -33,7 +34,7 @@ async def test_what_one_end_sends_the_other_receives_in_order() -> None:
 async def test_what_is_sent_before_the_other_end_opens_is_not_lost() -> None:
     ours, theirs = memory_pair()
     ours.send(b"early")
-    await turns()
+    await settled()
     seen = Collector()
     theirs.open(seen)
     await seen.count(1)
@@ -48,7 +49,7 @@ async def test_an_end_that_does_not_read_congests_the_other() -> None:
     ours.send(b"y")
     assert ours.congested
     waiting = asyncio.create_task(ours.drained())
-    await turns()
+    await settled()
     assert not waiting.done()
     assert not seen.lines
     theirs.resume()
@@ -63,7 +64,7 @@ async def test_a_pause_between_two_lines_is_obeyed_and_keeps_the_order() -> None
     for line in (b"1", b"2", b"3"):
         ours.send(line)
     await seen.count(2)
-    await turns()
+    await settled()
     assert seen.lines == [b"1", b"2"]
     theirs.resume()
     await seen.count(4)
@@ -76,7 +77,7 @@ async def test_closing_is_told_after_everything_that_was_sent() -> None:
     await ours.close()
     await ours.close()
     await seen.end()
-    await turns()
+    await settled()
     assert seen.lines == [b"last"]
     assert len(seen.ends) == 1
 
@@ -94,7 +95,7 @@ async def test_a_paused_end_is_told_only_after_it_has_read() -> None:
     theirs.pause()
     ours.send(b"unread")
     await ours.close()
-    await turns()
+    await settled()
     assert (seen.lines, seen.ends) == ([], [])
     theirs.resume()
     await seen.end()
@@ -106,7 +107,7 @@ async def test_nothing_is_received_or_kept_after_closing() -> None:
     await theirs.close()
     for _ in range(10):
         ours.send(b"x" * HIGH_WATER)
-    await turns()
+    await settled()
     assert seen.lines == []
     assert not ours.congested
     await ours.drained()
@@ -117,6 +118,6 @@ async def test_waiting_ends_when_either_end_closes() -> None:
         ends = memory_pair()
         ends[0].send(b"x" * (HIGH_WATER + 1))
         waiting = asyncio.create_task(ends[0].drained())
-        await turns()
+        await settled()
         await ends[closing].close()
         await asyncio.wait_for(waiting, PATIENCE)

@@ -12,7 +12,8 @@ from dovetail.transports.process import ProcessChannel
 from dovetail.wire.lines import TooLong
 from tests.support.raw import PATIENCE, alive
 from tests.support.tidy import nothing_left_on_the_loop
-from tests.transports.collector import Collector, turns
+from tests.support.waiting import settled
+from tests.transports.collector import Collector
 
 
 def python(code: str) -> list[str]:
@@ -77,7 +78,7 @@ async def test_what_was_sent_before_closing_reaches_the_child(tmp_path: Path) ->
     for _ in range(100):
         channel.send(b"x" * 9_999)
     await channel.close()
-    assert os.path.getsize(target) == 1_000_000  # noqa: ASYNC240
+    assert os.path.getsize(target) == 1_000_000
 
 
 async def test_a_child_that_does_not_read_is_congestion() -> None:
@@ -87,7 +88,7 @@ async def test_a_child_that_does_not_read_is_congestion() -> None:
         channel.send(b"x" * 5_000_000)
         assert channel.congested
         waiting = asyncio.create_task(channel.drained())
-        await turns()
+        await settled()
         assert not waiting.done()
         os.kill(channel.pid or 0, 9)
         await asyncio.wait_for(waiting, PATIENCE)
@@ -181,6 +182,17 @@ async def test_a_program_that_cannot_be_started(command: list[str]) -> None:
         await channel.close()
 
 
+async def test_a_child_that_is_still_writing_when_we_close_can_end_in_order(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    code = "import os, sys; os.write(1, b'x\\n' * 3_000_000); sys.stdin.read(); sys.stderr.write('orderly')"
+    channel, seen = opened(python(code))
+    await seen.count(1)
+    channel.pause()
+    await channel.close()
+    assert capfd.readouterr().err == "orderly\n"
+
+
 async def test_words_that_nobody_has_read_yet_are_forwarded_at_the_end(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
@@ -197,7 +209,7 @@ async def test_a_cancelled_closing_has_ended_the_child() -> None:
         await seen.count(1)
         pid = channel.pid
         closing = asyncio.create_task(channel.close())
-        await turns()
+        await settled()
         closing.cancel()
         with pytest.raises(asyncio.CancelledError):
             await closing

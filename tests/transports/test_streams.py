@@ -22,8 +22,8 @@ from dovetail.transports.streams import (
 )
 from dovetail.wire.lines import TooLong
 from tests.support.raw import PATIENCE
-from tests.support.tidy import until
-from tests.transports.collector import Collector, turns
+from tests.support.waiting import settled, until
+from tests.transports.collector import Collector
 
 Source = PolledSource | ThreadedSource
 Sink = PolledSink | ThreadedSink
@@ -88,11 +88,11 @@ class TestReading:
         seen.on_line = lambda line: source.pause() if line in (b"2", b"4") else None
         os.write(pipe.writing, b"1\n2\n3\n4\n5\n")
         await seen.count(2)
-        await turns()
+        await settled()
         assert seen.lines == [b"1", b"2"]
         source.resume()
         await seen.count(4)
-        await turns()
+        await settled()
         assert seen.lines == [b"1", b"2", b"3", b"4"]
         source.resume()
         pipe.close(pipe.writing)
@@ -105,11 +105,11 @@ class TestReading:
         os.write(pipe.writing, b"1\n2")
         pipe.close(pipe.writing)
         await seen.count(1)
-        await turns()
+        await settled()
         assert seen.ends == []
         source.resume()
         await seen.count(2)
-        await turns()
+        await settled()
         assert seen.ends == [], "paused again before the end"
         source.resume()
         await seen.end()
@@ -149,7 +149,7 @@ class TestReading:
         source.stop()
         source.resume()
         pipe.close(pipe.writing)
-        await turns()
+        await settled()
         assert (seen.lines, seen.ends) == ([], [])
 
     async def test_dropping_reads_on_and_looks_at_nothing(self, kind: type[Source], pipe: Pipe) -> None:
@@ -207,7 +207,7 @@ class TestWriting:
             sink.send(line)
         assert sink.congested
         waiting = asyncio.create_task(sink.drained())
-        await turns()
+        await settled()
         assert not waiting.done()
         data = await asyncio.to_thread(drain, pipe.reading, 4 * len(line) + 4)
         assert data == (line + b"\n") * 4
@@ -235,7 +235,7 @@ class TestWriting:
         for _ in range(4):
             sink.send(b"x" * (1 << 20))
         waiting = asyncio.create_task(sink.drained())
-        await turns()
+        await settled()
         pipe.close(pipe.reading)
         await asyncio.wait_for(waiting, PATIENCE)
 
@@ -267,7 +267,7 @@ async def test_a_flush_writes_before_the_loop_turns(pipe: Pipe) -> None:
     sink.flush()
     assert os.read(pipe.reading, 100) == b"now\n"
     sink.send(b"again")
-    await turns()
+    await settled()
     assert os.read(pipe.reading, 100) == b"again\n"
 
 

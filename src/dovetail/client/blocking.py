@@ -111,9 +111,7 @@ class BlockingClient:
         **named: Any,
     ) -> CallToolResult:
         """Call a tool; `progress` is called on the client's own thread."""
-        called = self._opened().call(
-            name, arguments, timeout=timeout, progress=progress, check=check, **named
-        )
+        called = self._opened().call(name, arguments, timeout=timeout, progress=progress, check=check, **named)
         return self._wait(called)
 
     def read(self, uri: str, *, timeout: float | None = None) -> ReadResourceResult:

@@ -243,15 +243,16 @@ class Client:
         """Send any notification; for methods of extensions."""
         self._open_link().connection.notify(method, dict(params) if params is not None else None)
 
-    def watch(
-        self, *, tools: bool = False, resources: bool = False, prompts: bool = False
-    ) -> AsyncGenerator[Change]:
+    def watch(self, *, tools: bool = False, resources: bool = False, prompts: bool = False) -> AsyncGenerator[Change]:
         """Wait for lists to change; the same on every revision."""
         from .watch import watch
 
         link = self._open_link()
-        kinds = {"tools": tools, "resources": resources, "prompts": prompts}
-        return watch(link, self._meta, [kind for kind, wanted in kinds.items() if wanted])
+        wanted = {"tools": tools, "resources": resources, "prompts": prompts}
+        kinds = [kind for kind in wanted if wanted[kind]]
+        if not kinds:
+            raise LocalError("There is nothing to watch: say tools=True, resources=True or prompts=True")
+        return watch(link, self._meta, kinds)
 
     async def _ask(
         self,
@@ -268,9 +269,7 @@ class Client:
         except RemoteError as problem:
             raise InvalidAnswer(problem.message) from None
         if not isinstance(result, kind):
-            raise InvalidAnswer(
-                f"{method} was answered with {type(result).__name__}, which this client cannot take"
-            )
+            raise InvalidAnswer(f"{method} was answered with {type(result).__name__}, which this client cannot take")
         return result
 
     def _check_type(self, method: str, result: Any, agreed: Revision) -> None:
@@ -278,9 +277,7 @@ class Client:
         kind = cast("dict[str, Any]", result).get("resultType") if isinstance(result, dict) else None
         if kind is None or kind == "complete":
             return
-        if not isinstance(kind, str) or not (
-            kind in agreed.outcomes or kind in self._extensions.result_types
-        ):
+        if not isinstance(kind, str) or not (kind in agreed.outcomes or kind in self._extensions.result_types):
             raise InvalidAnswer(f"Invalid result of {method}: resultType {kind!r} is unknown")
 
     async def _pages(self, method: str, kind: type[PageResult], field: str) -> AsyncIterator[Any]:

@@ -66,8 +66,6 @@ class OutputSchemas:
             try:
                 validator = self._validators[name] = compile_schema(schema)
             except LocalError as problem:
-                raise InvalidAnswer(
-                    f"The output schema of tool {name!r} cannot be used: {problem}"
-                ) from problem
+                raise InvalidAnswer(f"The output schema of tool {name!r} cannot be used: {problem}") from problem
         content = result.structured_content
         return [] if validator.is_valid(content) else validator.problems(content)

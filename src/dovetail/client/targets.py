@@ -94,9 +94,7 @@ class MemoryTarget:
 AnyTarget: TypeAlias = CommandTarget | MemoryTarget
 
 
-def find_target(
-    target: Target, env: Mapping[str, str] | None, cwd: str | os.PathLike[str] | None
-) -> AnyTarget:
+def find_target(target: Target, env: Mapping[str, str] | None, cwd: str | os.PathLike[str] | None) -> AnyTarget:
     """Understand what a user gave as the target."""
     if isinstance(target, str):
         if "://" in target.split(" ", 1)[0]:

@@ -23,6 +23,10 @@ gate = threading.Event()
 stopped: list[str] = []
 
 
+def fill_the_pipe(ctx: Context, size: int) -> None:
+    ctx._call.connection.notify("notifications/message", {"level": "info", "data": "x" * size})
+
+
 @server.tool
 async def echo(text: str) -> str:
     return text
@@ -59,7 +63,9 @@ async def cancel_itself() -> str:
 
 
 @server.tool
-async def cancel_itself_and_return() -> str:
+async def cancel_itself_and_return(ctx: Context, ballast: int = 0) -> str:
+    if ballast:
+        fill_the_pipe(ctx, ballast)
     task = asyncio.current_task()
     assert task is not None
     task.cancel()
@@ -154,7 +160,7 @@ async def flood_progress(count: int, ctx: Context) -> int:
 async def flood_changes(count: int, ctx: Context, ballast: int = 0) -> int:
     """Change the list of tools again and again, perhaps behind a message that fills the pipe."""
     if ballast:
-        ctx._call.connection.notify("notifications/message", {"level": "info", "data": "x" * ballast})
+        fill_the_pipe(ctx, ballast)
     for n in range(count):
         ctx.server.tool(echo, name=f"extra{n % 2}")
         ctx.server.remove_tool(f"extra{n % 2}")
@@ -201,7 +207,7 @@ async def hold_the_loop(seconds: float) -> str:
     """Block the event loop itself, as a careless author does."""
     sys.stderr.write("holding\n")
     sys.stderr.flush()
-    time.sleep(seconds)  # noqa: ASYNC251
+    time.sleep(seconds)
     return "held"
 
 
