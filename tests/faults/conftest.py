@@ -41,7 +41,7 @@ def servers() -> Iterator[dict[str, RawServer]]:
             end(server)
     finally:
         for server in running.values():
-            server.__exit__()
+            server.kill()
 
 
 @pytest.fixture
@@ -52,6 +52,6 @@ def server(revision: str, servers: dict[str, RawServer]) -> Iterator[RawServer]:
         yield server
         server.still_works()
     except BaseException:
-        server.__exit__()
+        server.kill()
         raise
     servers[revision] = server

@@ -47,6 +47,10 @@ class TestReading:
     def test_a_result_may_be_null(self):
         assert codec.decode(wire(id=7, result=None)) == Response(7, None)
 
+    def test_what_a_peer_writes_as_null_is_as_good_as_absent(self):
+        assert codec.decode(wire(id=7, method="ping", params=None)) == Request(7, "ping", {})
+        assert codec.decode(wire(id=7, result={}, error=None)) == Response(7, {})
+
     def test_an_error(self):
         error = {"code": -32601, "message": "Method not found", "data": {"x": 1}}
         assert codec.decode(wire(id=7, error=error)) == Failure(7, -32601, "Method not found", {"x": 1})
@@ -90,7 +94,6 @@ REFUSED = {
     "method is no string": (wire(id=1, method=5), 1, "method"),
     "method is null": (wire(id="a", method=None), "a", "method"),
     "params is a list": (wire(id=1, method="m", params=[1]), 1, "params must be an object"),
-    "params is null": (wire(id=1, method="m", params=None), 1, "params must be an object"),
     "params of a notification": (wire(method="m", params="x"), None, "params must be an object"),
     "id is null": (wire(id=None, method="m"), None, "an id is a string or an integer"),
     "id is a float": (wire(id=1.0, method="m"), None, "an id is a string or an integer"),

@@ -24,6 +24,7 @@ from dovetail.wire import codec
 
 PROBE_SECONDS = 5.0
 
+_MOST_REMEMBERED = 1000
 _remembered: dict[Hashable, str] = {}
 
 
@@ -45,6 +46,8 @@ def remember(key: Hashable | None, agreement: Agreement) -> None:
     """Keep the era for the next time this server is started."""
     if key is not None:
         _remembered[key] = agreement.revision.era
+        while len(_remembered) > _MOST_REMEMBERED:
+            del _remembered[next(iter(_remembered))]
 
 
 def forget(key: Hashable | None) -> None:

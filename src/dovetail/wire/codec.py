@@ -88,7 +88,7 @@ def _classify(envelope: _Envelope) -> Message:
     readable: Id | None = raw if type(raw) is int or type(raw) is str else None
     if envelope.method is not _ABSENT:
         return _call(envelope, readable)
-    if envelope.error is not _ABSENT:
+    if envelope.error is not _ABSENT and envelope.error is not None:
         return _failure(envelope, readable)
     if envelope.result is not _ABSENT:
         if envelope.jsonrpc != "2.0" or readable is None:
@@ -106,7 +106,8 @@ def _call(envelope: _Envelope, readable: Id | None) -> Message:
     if type(method) is not str:
         return Invalid(readable, INVALID_REQUEST, "Invalid request: the method is not a string")
     params = envelope.params
-    if params is _ABSENT:
+    if params is _ABSENT or params is None:
+        # Some peers write what they have nothing to say about as null.
         params = _NO_PARAMS
     elif type(params) is not dict:
         return Invalid(readable, INVALID_REQUEST, "Invalid request: params must be an object")

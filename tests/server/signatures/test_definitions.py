@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dovetail.server.signatures.definitions import Definitions, mentions
+from dovetail.server.signatures.definitions import Definitions, has_fixed_member, mentions
 
 A = {"type": "object", "properties": {"b": {"$ref": "#/$defs/B"}}}
 B = {"type": "string"}
@@ -46,3 +46,10 @@ def test_without_definitions_a_schema_is_left_alone():
 def test_mentions_looks_everywhere():
     assert mentions({"a": [{"pattern": "x"}]}, "pattern")
     assert not mentions({"properties": {"pattern": {}}}, "pattern")
+
+
+def test_a_member_with_one_possible_value_is_found() -> None:
+    tagged = {"type": "object", "properties": {"kind": {"enum": ["a"]}}}
+    assert has_fixed_member({"$defs": {"Tagged": tagged}})
+    assert has_fixed_member({"const": 1})
+    assert not has_fixed_member({"enum": ["a", "b"]})

@@ -58,6 +58,15 @@ def mentions(node: Any, keyword: str) -> bool:
     return any(isinstance(found.get(keyword), str) for found in _walk(node))
 
 
+def has_fixed_member(node: Any) -> bool:
+    """Whether something has one possible value, such as the tag of a struct, which msgspec lets go missing."""
+    return any("const" in found or _is_single(found.get("enum")) for found in _walk(node))
+
+
+def _is_single(options: object) -> bool:
+    return isinstance(options, list) and len(cast("list[Any]", options)) == 1
+
+
 def _target(schema: dict[str, Any]) -> str | None:
     ref = schema.get("$ref")
     return ref.removeprefix(_ROOT) if isinstance(ref, str) else None

@@ -19,7 +19,7 @@ import msgspec
 
 from dovetail.server.signatures import models
 from dovetail.server.signatures.choice import Alternative, choice, is_opaque, opaque
-from dovetail.server.signatures.definitions import REFS, Definitions, mentions
+from dovetail.server.signatures.definitions import REFS, Definitions, has_fixed_member, mentions
 from dovetail.server.signatures.enumerations import enumeration, literal
 from dovetail.server.signatures.param import Param, merged
 from dovetail.server.signatures.reading import Reading, Unsupported, accepted, name_of, probe
@@ -143,7 +143,7 @@ class Reader:
             raise Unsupported(
                 f"{name_of(hint)} cannot be described: {str(error).splitlines()[-1]}"
             ) from error
-        needs = mentions(components, "pattern")
+        needs = mentions(components, "pattern") or has_fixed_member(components)
         return Reading(self.definitions.adopt(schema, components), hint, needs)
 
     def _model(self, hint: Any) -> Reading:
