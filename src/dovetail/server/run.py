@@ -75,6 +75,9 @@ def run_stdio(server: Server, grace: float) -> None:
 
     mend_standard_streams()
     last_resort = _LastResort()
+    if os.isatty(0):
+        with contextlib.suppress(OSError, AttributeError):  # stderr may be closed
+            sys.stderr.write(f"{server.info.name} waits for an MCP client on stdin; Ctrl-C ends it.\n")
 
     async def main() -> None:
         serving = Serving(server, StdioChannel(), grace)
