@@ -441,3 +441,15 @@ class TestLosing:
     async def test_a_server_that_refuses_is_one_typed_error(self):
         with pytest.raises(RemoteError, match="not today"):
             await Client(Scripted(initialize=Error(-32000, "not today"))).open()
+
+
+async def test_more_calls_at_once_than_a_server_takes_wait_for_their_turn() -> None:
+    server = Server("s")
+
+    @server.tool
+    async def echo(text: str) -> str:
+        return text
+
+    async with Client(server) as client:
+        results = await asyncio.gather(*(client.call("echo", text=str(number)) for number in range(1500)))
+    assert [result.data for result in results] == [str(number) for number in range(1500)]

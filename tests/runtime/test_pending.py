@@ -346,3 +346,22 @@ async def test_a_request_to_a_peer_that_is_gone_fails_at_once(caplog: pytest.Log
         with pytest.raises(ConnectionLost, match="the peer closed the connection"):
             await connection.pending.request("m", None, LONG)
     assert caplog.text == ""
+
+
+async def test_requests_beyond_the_bound_wait_for_a_turn_and_fail_with_the_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("dovetail.runtime.pending.MAX_OUTSTANDING", 2)
+    async with connected(Script()) as (connection, peer):
+        asked = [ask(connection) for _ in range(5)]
+        assert [(await peer.next())["id"] for _ in range(2)] == [1, 2]
+        asked[2].cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked[2]
+        peer.send(result(1, "first"))
+        assert await asked[0] == "first"
+        assert (await peer.next())["id"] == 3
+        await connection.close()
+        for waiting in (asked[1], asked[3], asked[4]):
+            with pytest.raises(ConnectionLost):
+                await waiting

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
@@ -29,6 +30,9 @@ OnProgress: TypeAlias = "Callable[[float, float | None, str | None], Awaitable[N
 
 _NOT_FOUND = frozenset({METHOD_NOT_FOUND, RESOURCE_NOT_FOUND})
 _WAITING_CALLBACKS = 64
+
+MAX_OUTSTANDING = 256
+"""Requests sent and not answered yet; further ones wait, since a peer refuses what is too much for it."""
 
 
 class Patience:
@@ -81,6 +85,7 @@ class PendingRequests:
         self._waiting: dict[Id, _Pending] = {}
         self._next = 0
         self._callbacks: set[asyncio.Future[None]] = set()
+        self._turns: deque[asyncio.Future[None]] = deque()
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -108,6 +113,8 @@ class PendingRequests:
         When the time is up, or the caller is cancelled, the peer is told, except for initialize, which
         must not be cancelled (cancellation, "Behavior Requirements").
         """
+        while len(self._waiting) >= MAX_OUTSTANDING and self._connection.gone is None:
+            await self._turn()
         if self._connection.gone is not None:
             raise ConnectionLost(self._connection.gone)
         if id is None:
@@ -127,6 +134,7 @@ class PendingRequests:
             self._waiting.pop(id, None)
             if pending.timer is not None:
                 pending.timer.cancel()
+            self._next_turn()
 
     def resolve(self, id: Id, result: Any) -> None:
         """A result arrived; one that nobody waits for is ignored."""
@@ -150,7 +158,9 @@ class PendingRequests:
             logger.warning("An answer without a readable id was dropped: %s", message.message)
 
     def fail_all(self, reason: str) -> None:
-        """Nobody will answer any more."""
+        """Nobody will answer any more, so nobody need wait for a turn either."""
+        while self._turns:
+            self._next_turn()
         for pending in self._waiting.values():
             if not pending.future.done():
                 pending.future.set_exception(ConnectionLost(reason))
@@ -191,6 +201,25 @@ class PendingRequests:
     def _cancel(self, id: Id, reason: str) -> None:
         if self._waiting[id].cancellable:
             self._connection.notify("notifications/cancelled", {"requestId": id, "reason": reason})
+
+    async def _turn(self) -> None:
+        """Wait until a request has been answered, or the connection is lost."""
+        turn: asyncio.Future[None] = self._loop.create_future()
+        self._turns.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            # A turn that was given and not taken is for the next in line.
+            if turn.done() and not turn.cancelled():
+                self._next_turn()
+            raise
+
+    def _next_turn(self) -> None:
+        while self._turns:
+            turn = self._turns.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
 
     def _fail(self, id: Id, problem: Exception) -> None:
         pending = self._waiting.get(id)
