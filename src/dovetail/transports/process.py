@@ -15,7 +15,8 @@ from dovetail.wire.lines import TooLong
 
 from .base import MAX_LINE, Receiver
 from .guardian import Guardian, end_group
-from .streams import LineSink, LineSource, line_sink, line_source
+from .stream_channel import StreamChannel
+from .streams import LineSource, line_sink, line_source
 
 _EXIT_SECONDS = 2.0
 _TERM_SECONDS = 2.0
@@ -24,7 +25,7 @@ _LAST_WORDS = 12
 _STDERR_LINE = 64 * 1024
 
 
-class ProcessChannel:
+class ProcessChannel(StreamChannel):
     """Lines to a child's stdin, lines from its stdout; its stderr is forwarded to ours."""
 
     def __init__(
@@ -34,22 +35,15 @@ class ProcessChannel:
         cwd: str | os.PathLike[str] | None = None,
         max_line: int = MAX_LINE,
     ) -> None:
+        super().__init__(max_line)
         self._command = list(command)
         self._env = None if env is None else {**os.environ, **env}
         self._cwd = cwd
-        self._max_line = max_line
         self._last_words: deque[str] = deque(maxlen=_LAST_WORDS)
-        self._receiver: Receiver | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._guardian: Guardian | None = None
-        self._sources: list[LineSource] = []
-        self._sink: LineSink | None = None
+        self._errors: LineSource | None = None
         self._input_closed = False
-
-    @property
-    def congested(self) -> bool:
-        """Whether the child reads more slowly than we write."""
-        return self._sink is not None and self._sink.congested
 
     @property
     def pid(self) -> int | None:
@@ -65,44 +59,18 @@ class ProcessChannel:
         assert process.stderr is not None
         self._guardian = Guardian.watch(process.pid)
         self._sink = line_sink(process.stdin.fileno(), self._lost)
-        output = line_source(process.stdout.fileno(), self._max_line, self._line, self._ended)
-        errors = line_source(process.stderr.fileno(), _STDERR_LINE, self._forward, lambda _: None)
-        self._sources = [output, errors]
-        for source in self._sources:
-            source.start()
-
-    def send(self, line: bytes) -> None:
-        """Queue one message."""
-        if self._sink is not None:
-            self._sink.send(line)
-
-    def flush(self) -> None:
-        """Write what is queued now."""
-        if self._sink is not None:
-            self._sink.flush()
-
-    async def drained(self) -> None:
-        """Wait while congested."""
-        if self._sink is not None:
-            await self._sink.drained()
-
-    def pause(self) -> None:
-        """Stop reading the child's output."""
-        if self._sources:
-            self._sources[0].pause()
-
-    def resume(self) -> None:
-        """Read the child's output again."""
-        if self._sources:
-            self._sources[0].resume()
+        self._source = line_source(process.stdout.fileno(), self._max_line, self._line, self._ended)
+        self._errors = line_source(process.stderr.fileno(), _STDERR_LINE, self._forward, lambda _: None)
+        self._source.start()
+        self._errors.start()
 
     async def close(self) -> None:
         """End the child: EOF, then SIGTERM, then SIGKILL (lifecycle, "Shutdown", stdio)."""
         process, self._process = self._process, None
         if process is None:
             return
-        for source in self._sources[:1]:
-            source.drop()
+        if self._source is not None:
+            self._source.drop()
         try:
             if self._sink is not None:
                 await self._sink.finish()
@@ -141,22 +109,15 @@ class ProcessChannel:
                 process.stdin.close()
 
     def _release(self, process: subprocess.Popen[bytes]) -> None:
-        if self._sources:
+        if self._source is not None and self._errors is not None:
             # Every process that could write is gone: what stands in the pipe are the last words.
-            self._sources[1].read_rest()
-        for source in self._sources:
-            source.stop()
+            self._errors.read_rest()
+            self._source.stop()
+            self._errors.stop()
         self._close_input(process)
         for stream in (process.stdout, process.stderr):
             if stream:
                 stream.close()
-
-    def _line(self, line: bytes | TooLong) -> None:
-        assert self._receiver is not None
-        if isinstance(line, bytes):
-            self._receiver.received(line)
-        else:
-            self._receiver.overlong(line)
 
     def _forward(self, line: bytes | TooLong) -> None:
         text = line.decode(errors="replace") if isinstance(line, bytes) else f"[{line.size} bytes]"

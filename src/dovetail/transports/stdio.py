@@ -11,27 +11,18 @@ import contextlib
 import os
 import sys
 
-from dovetail.wire.lines import TooLong
-
 from .base import MAX_LINE, Receiver
-from .streams import LineSink, LineSource, line_sink, line_source
+from .stream_channel import StreamChannel
+from .streams import line_sink, line_source
 
 
-class StdioChannel:
+class StdioChannel(StreamChannel):
     """Lines from stdin, lines to stdout."""
 
     def __init__(self, max_line: int = MAX_LINE) -> None:
-        self._max_line = max_line
+        super().__init__(max_line)
         self._input, self._output = _claim_standard_streams()
-        self._sink: LineSink | None = None
-        self._source: LineSource | None = None
-        self._receiver: Receiver | None = None
         self._closed = False
-
-    @property
-    def congested(self) -> bool:
-        """Whether the client reads more slowly than we write."""
-        return self._sink is not None and self._sink.congested
 
     def open(self, receiver: Receiver) -> None:
         """Begin to read."""
@@ -39,31 +30,6 @@ class StdioChannel:
         self._sink = line_sink(self._output, receiver.disconnected)
         self._source = line_source(self._input, self._max_line, self._line, receiver.disconnected)
         self._source.start()
-
-    def send(self, line: bytes) -> None:
-        """Queue one message."""
-        if self._sink is not None:
-            self._sink.send(line)
-
-    def flush(self) -> None:
-        """Write what is queued now."""
-        if self._sink is not None:
-            self._sink.flush()
-
-    async def drained(self) -> None:
-        """Wait while congested."""
-        if self._sink is not None:
-            await self._sink.drained()
-
-    def pause(self) -> None:
-        """Stop reading stdin."""
-        if self._source is not None:
-            self._source.pause()
-
-    def resume(self) -> None:
-        """Read stdin again."""
-        if self._source is not None:
-            self._source.resume()
 
     async def close(self) -> None:
         """Write what is left, then give the standard streams back."""
@@ -77,13 +43,6 @@ class StdioChannel:
                 await self._sink.finish()
         finally:
             _release_standard_streams(self._input, self._output)
-
-    def _line(self, line: bytes | TooLong) -> None:
-        assert self._receiver is not None
-        if isinstance(line, bytes):
-            self._receiver.received(line)
-        else:
-            self._receiver.overlong(line)
 
 
 def mend_standard_streams() -> None:

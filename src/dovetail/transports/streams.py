@@ -273,20 +273,15 @@ class ThreadedSource(_Splitting):
         handled.set()
 
 
-class PolledSink:
-    """Collects the lines of one turn of the loop and writes them with one call."""
+class _Backlog:
+    """What both kinds of sink share: a queue with a high-water mark, and those who wait for it to shrink."""
 
     def __init__(self, fd: int, on_lost: OnEnd) -> None:
-        os.set_blocking(fd, False)
         self._fd = fd
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
         self._lines: list[bytes] = []
-        self._rest = memoryview(b"")
         self._size = 0
-        self._soon: asyncio.Handle | None = None
-        self._blocked = False
-        self._wide = False
         self._lost = False
         self._waiters: list[asyncio.Future[None]] = []
 
@@ -294,6 +289,44 @@ class PolledSink:
     def congested(self) -> bool:
         """Whether more than the high-water mark waits to be written."""
         return self._size > HIGH_WATER
+
+    async def drained(self) -> None:
+        """Wait until the queue is below the high-water mark."""
+        while self.congested and not self._lost:
+            await self._wait()
+
+    async def _written_out(self) -> None:
+        """Wait until everything is written, up to a bound."""
+        try:
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                while self._size and not self._lost:
+                    await self._wait()
+        except TimeoutError:
+            pass
+
+    async def _wait(self) -> None:
+        waiter = self._loop.create_future()
+        self._waiters.append(waiter)
+        await waiter
+
+    def _wake(self) -> None:
+        if self._waiters and (self._lost or not self.congested):
+            waiters, self._waiters = self._waiters, []
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+
+class PolledSink(_Backlog):
+    """Collects the lines of one turn of the loop and writes them with one call."""
+
+    def __init__(self, fd: int, on_lost: OnEnd) -> None:
+        super().__init__(fd, on_lost)
+        os.set_blocking(fd, False)
+        self._rest = memoryview(b"")
+        self._soon: asyncio.Handle | None = None
+        self._blocked = False
+        self._wide = False
 
     def send(self, line: bytes) -> None:
         """Queue one line; it goes out with the others of this turn."""
@@ -310,25 +343,10 @@ class PolledSink:
             self._soon.cancel()
             self._write()
 
-    async def drained(self) -> None:
-        """Wait until the queue is below the high-water mark."""
-        while self.congested and not self._lost:
-            await self._wait()
-
     async def finish(self) -> None:
         """Wait until everything is written, up to a bound."""
-        try:
-            async with asyncio.timeout(_CLOSE_SECONDS):
-                while self._size and not self._lost:
-                    await self._wait()
-        except TimeoutError:
-            pass
+        await self._written_out()
         self._lose(None)
-
-    async def _wait(self) -> None:
-        waiter = self._loop.create_future()
-        self._waiters.append(waiter)
-        await waiter
 
     def _write(self) -> None:
         self._soon = None
@@ -357,13 +375,6 @@ class PolledSink:
         self._blocked = False
         self._write()
 
-    def _wake(self) -> None:
-        if self._waiters and not self.congested:
-            waiters, self._waiters = self._waiters, []
-            for waiter in waiters:
-                if not waiter.done():
-                    waiter.set_result(None)
-
     def _lose(self, reason: str | None) -> None:
         if self._lost:
             return
@@ -376,24 +387,13 @@ class PolledSink:
             self._on_lost(reason)
 
 
-class ThreadedSink:
+class ThreadedSink(_Backlog):
     """Writes in a daemon thread; blocking mode of the descriptor is left alone."""
 
     def __init__(self, fd: int, on_lost: OnEnd) -> None:
-        self._fd = fd
-        self._on_lost = on_lost
-        self._loop = asyncio.get_running_loop()
-        self._lines: list[bytes] = []
-        self._size = 0
-        self._lost = False
+        super().__init__(fd, on_lost)
         self._ready = threading.Condition()
-        self._waiters: list[asyncio.Future[None]] = []
         threading.Thread(target=self._work, name="dovetail-write", daemon=True).start()
-
-    @property
-    def congested(self) -> bool:
-        """Whether more than the high-water mark waits to be written."""
-        return self._size > HIGH_WATER
 
     def send(self, line: bytes) -> None:
         """Queue one line for the thread."""
@@ -407,27 +407,12 @@ class ThreadedSink:
     def flush(self) -> None:
         """Nothing to do: the thread writes as fast as it can."""
 
-    async def drained(self) -> None:
-        """Wait until the queue is below the high-water mark."""
-        while self.congested and not self._lost:
-            await self._wait()
-
     async def finish(self) -> None:
         """Wait until everything is written, up to a bound, and end the thread."""
-        try:
-            async with asyncio.timeout(_CLOSE_SECONDS):
-                while self._size and not self._lost:
-                    await self._wait()
-        except TimeoutError:
-            pass
+        await self._written_out()
         with self._ready:
             self._lost = True
             self._ready.notify()
-
-    async def _wait(self) -> None:
-        waiter = self._loop.create_future()
-        self._waiters.append(waiter)
-        await waiter
 
     def _work(self) -> None:
         reason: str | None = None
@@ -455,10 +440,6 @@ class ThreadedSink:
         with self._ready:
             self._size -= size
             self._lost = self._lost or reason is not None
-        if not self.congested or self._lost:
-            waiters, self._waiters = self._waiters, []
-            for waiter in waiters:
-                if not waiter.done():
-                    waiter.set_result(None)
+        self._wake()
         if reason is not None:
             self._on_lost(reason)
