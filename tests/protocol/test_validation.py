@@ -117,3 +117,9 @@ def test_a_huge_bad_value_is_refused_quickly():
     start = time.process_time()
     assert check.problems(value) == [TOO_LARGE]
     assert time.process_time() - start < 1
+
+
+def test_a_format_is_a_remark_unless_asked_for():
+    schema = {"type": "string", "format": "email"}
+    assert compile_schema(schema).is_valid("nobody")
+    assert compile_schema(schema, formats=True).problems("nobody") == ['must be a valid email, not "nobody"']

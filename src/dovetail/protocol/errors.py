@@ -8,7 +8,11 @@
     ├── ToolFailed        the tool ran and said that it failed (an `isError` result)
     ├── ConnectionLost    the peer cannot be reached any more; calls in flight have no answer
     ├── Timeout           no answer within the time given
+    ├── Overtaken         a later request for the same took the place of this one
     ├── Refused           a person or a policy said no
+    ├── MissingCapability the client cannot do what a handler needs of it
+    ├── StepFailed        a `ctx.step` failed, now or in an earlier round
+    ├── URLElicitationRequired  raised by a handler: the user must go to a page before it can do its work
     ├── ToolError         raised by a handler: its text reaches the model word for word
     └── ProtocolError     raised while serving: becomes the JSON-RPC error that the peer gets
 
@@ -32,6 +36,8 @@ HEADER_MISMATCH = -32020
 MISSING_CAPABILITY = -32021
 UNSUPPORTED_VERSION = -32022
 URL_ELICITATION_REQUIRED = -32042
+REJECTED = -1
+"""A person said no to a question that has no answer for that (2025-11-25 client/sampling, "Error Handling")."""
 
 MODERN_CODES = frozenset({HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION})
 """Codes that only a server of the envelope era sends (versioning, "Backward Compatibility")."""
@@ -80,8 +86,46 @@ class Timeout(DovetailError, TimeoutError):
     """No answer came within the time given; the request was cancelled."""
 
 
+class Overtaken(DovetailError):
+    """A later request for the same took the place of this one, which nobody needs any more."""
+
+
 class Refused(DovetailError):
     """A person or a policy said no."""
+
+
+class MissingCapability(DovetailError):
+    """The client has not declared what a handler needs of it; nothing was asked.
+
+    Where it ends the call, the client gets −32021 on the envelope era (basic, "_meta").
+    """
+
+    def __init__(self, what: str, required: dict[str, Any]) -> None:
+        super().__init__(f"The client does not support {what}")
+        self.required = required
+
+    def as_protocol_error(self) -> ProtocolError:
+        """The error for the peer."""
+        return ProtocolError(MISSING_CAPABILITY, str(self), {"requiredCapabilities": self.required})
+
+
+class URLElicitationRequired(DovetailError):
+    """Raised by a handler that can do nothing before the user has been to a page, such as one to sign in at.
+
+    The client gets −32042 where the revision has it, and calls again when the user is done there; elsewhere
+    the user is asked to open the page, and the handler runs again.
+    """
+
+    def __init__(self, message: str, url: str, *, id: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.url = url
+        self.id = id
+        """What to call the visit to the page, for `notify_elicitation_complete`; one is made up if none is given."""
+
+
+class StepFailed(DovetailError):
+    """A step of a handler failed, now or in an earlier round; the text names the error."""
 
 
 class ToolError(DovetailError):

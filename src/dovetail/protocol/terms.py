@@ -19,3 +19,5 @@ class Terms(msgspec.Struct, frozen=True):
     client: Implementation | None
     capabilities: ClientCapabilities
     log_level: str | None = None
+    principal: str | None = None
+    """Who is asking, where the transport has made sure of it."""

@@ -49,9 +49,10 @@ class Validator:
         return list(dict.fromkeys(told))
 
 
-def compile_schema(schema: dict[str, Any]) -> Validator:
+def compile_schema(schema: dict[str, Any], *, formats: bool = False) -> Validator:
     """Compile a schema of 2020-12 (the default) or draft-07; raises LocalError for one that cannot be used.
 
+    `format` is a remark unless `formats` makes it a check (2020-12 "Vocabularies for Semantic Content").
     References stay inside the document and are never fetched (basic, "JSON Schema Usage"). Patterns run on an
     engine without backtracking, so that lookaround and back-references are refused here.
     """
@@ -61,7 +62,8 @@ def compile_schema(schema: dict[str, Any]) -> Validator:
 
     validator = getattr(jsonschema_rs, _DIALECTS[kind])
     try:
-        inner = validator(schema, retriever=_refuse, pattern_options=jsonschema_rs.RegexOptions())
+        patterns = jsonschema_rs.RegexOptions()
+        inner = validator(schema, retriever=_refuse, pattern_options=patterns, validate_formats=formats)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
         raise LocalError(f"the schema cannot be used: {_reason(error)}") from error
     return Validator(inner, cost)

@@ -128,6 +128,11 @@ class RootsRequest(Value, tag_field="method", tag="roots/list"):
 InputRequest: TypeAlias = SamplingRequest | ElicitRequest | RootsRequest
 
 
+def method_of(question: InputRequest) -> str:
+    """The method that a question is a request for."""
+    return str(type(question).__struct_config__.tag)
+
+
 class InputRequired(Value, tag_field="resultType", tag="input_required"):
     """An answer that asks back: the request is to come again with the answers and the state as it was given.
 

@@ -108,6 +108,7 @@ REVISION = Revision(
     cancels=frozenset({"client", "server"}),
     progress_from=frozenset({"client", "server"}),
     structured="absent",
+    form="absent",
     bad_arguments="error",
     not_found_code=RESOURCE_NOT_FOUND,
     cacheable=frozenset(),

@@ -38,5 +38,6 @@ REVISION = PREVIOUS.evolve(
     content_types=PREVIOUS.content_types | {"resource_link"},
     batching=False,
     structured="object",
+    form="plain",
     version_header=True,
 )

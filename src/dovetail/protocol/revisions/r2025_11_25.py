@@ -63,6 +63,7 @@ REVISION = PREVIOUS.evolve(
     },
     content_types=PREVIOUS.content_types | {"tool_use", "tool_result"},
     null_id=False,
+    form="rich",
     bad_arguments="result",
     sse_polling=True,
 )

@@ -55,6 +55,8 @@ class Revision(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     progress_from: frozenset[Side]
     structured: Literal["absent", "object", "any"]
     """What structured content may be."""
+    form: Literal["absent", "plain", "rich"]
+    """What a form may ask for: `plain` has no choice of several, no titled options, defaults for booleans."""
     bad_arguments: Literal["error", "result"]
     """A tool call whose arguments do not fit is answered with a JSON-RPC error, or with a result to read."""
     not_found_code: int

@@ -1,0 +1,81 @@
+"""Taking secrets out of what is about to be shown to somebody else.
+
+By the name of a field, and by how a secret looks in a text. It knows the common ones, not every one: what
+must not be seen should not be logged (logging, "Security").
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import Any, cast
+
+REDACTED = "[redacted]"
+MAX_DEPTH = 32
+
+_NAMES = frozenset(
+    {
+        *("password", "passwd", "passphrase", "passcode", "pwd", "pin", "otp"),
+        *("secret", "token", "apikey", "credential", "credentials", "signature"),
+        *("authorization", "bearer", "cookie"),
+    }
+)
+_PAIRS = frozenset({("api", "key"), ("private", "key"), ("access", "key"), ("secret", "key"), ("session", "id")})
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+
+_SHAPES = (
+    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*(?:-----END [A-Z ]*PRIVATE KEY-----)?"), REDACTED),
+    (re.compile(r"\b(bearer|basic|token)(\s+)[A-Za-z0-9._~+/=-]{12,}", re.IGNORECASE), rf"\1\2{REDACTED}"),
+    (re.compile(r"\beyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*)?"), REDACTED),
+    (re.compile(r"\b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{16,}|\bgh[pousr]_[A-Za-z0-9]{16,}"), REDACTED),
+    (re.compile(r"\bgithub_pat_\w{20,}|\bglpat-[\w-]{16,}|\bxox[abprs]-[\w-]{10,}"), REDACTED),
+    (re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bAIza[\w-]{30,}"), REDACTED),
+    (re.compile(r"(://[^\s/:@]*:)[^\s/@]+(@)"), rf"\1{REDACTED}\2"),
+    (
+        re.compile(
+            r"\b((?:password|passwd|pwd|passphrase|secret|token|api[_-]?key|access[_-]?token|client[_-]?secret)"
+            r"[\"']?\s{0,3}[=:]\s{0,3}[\"']?)[^\s\"'&,;}]+",
+            re.IGNORECASE,
+        ),
+        rf"\1{REDACTED}",
+    ),
+)
+
+
+def redact(value: Any) -> Any:
+    """The same JSON value without the secrets in it."""
+    return _redact(value, 0)
+
+
+def redact_text(text: str) -> str:
+    """The same text without what looks like a secret."""
+    for pattern, instead in _SHAPES:
+        text = pattern.sub(instead, text)
+    return text
+
+
+def is_secret(name: str) -> bool:
+    """Whether a field of this name holds a secret."""
+    words = [word.lower() for word in _WORD.findall(name[:200])]
+    if any(pair in _PAIRS for pair in pairwise(words)):
+        return True
+    return bool(words) and (words[-1] in _NAMES or (words[0] in _NAMES and words[-1] in ("value", "header", "text")))
+
+
+def _redact(value: Any, depth: int) -> Any:
+    if isinstance(value, str):
+        return redact_text(value)
+    if depth >= MAX_DEPTH:
+        return REDACTED if isinstance(value, (dict, list)) else value
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        return {name: _field(name, inner, depth) for name, inner in fields.items()}
+    if isinstance(value, list):
+        return [_redact(item, depth + 1) for item in cast("list[Any]", value)]
+    return value
+
+
+def _field(name: str, value: Any, depth: int) -> Any:
+    if is_secret(name) and value is not None and not isinstance(value, bool):
+        return REDACTED
+    return _redact(value, depth + 1)
