@@ -9,20 +9,26 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dovetail.client.client import Client
+    from dovetail.client.questions import Elicitation
     from dovetail.protocol.errors import (
         ConnectionLost,
         DovetailError,
         InvalidAnswer,
         LocalError,
+        MissingCapability,
         NotFound,
+        Overtaken,
         ProtocolError,
         Refused,
         RemoteError,
+        StepFailed,
         Timeout,
         ToolError,
         ToolFailed,
+        URLElicitationRequired,
     )
     from dovetail.protocol.extension import Extension
+    from dovetail.protocol.sampling import match_model
     from dovetail.server.app import Server
     from dovetail.server.context import Context
     from dovetail.server.signatures.param import Param
@@ -37,6 +43,14 @@ if TYPE_CHECKING:
         Text,
         TextContents,
     )
+    from dovetail.types.interaction import (
+        CreateMessageParams,
+        CreateMessageResult,
+        InputRequired,
+        Root,
+        SamplingMessage,
+    )
+    from dovetail.types.messages import Completion
     from dovetail.types.prompts import PromptMessage
     from dovetail.types.tools import CallToolResult
 
@@ -48,29 +62,41 @@ _HOMES = {
     "BlobContents": "types.content",
     "CallToolResult": "types.tools",
     "Client": "client.client",
+    "Completion": "types.messages",
     "ConnectionLost": "protocol.errors",
     "Context": "server.context",
+    "CreateMessageParams": "types.interaction",
+    "CreateMessageResult": "types.interaction",
     "DovetailError": "protocol.errors",
+    "Elicitation": "client.questions",
     "Embedded": "types.content",
     "Extension": "protocol.extension",
     "Icon": "types.capabilities",
     "Image": "types.content",
     "Implementation": "types.capabilities",
+    "InputRequired": "types.interaction",
     "InvalidAnswer": "protocol.errors",
     "LocalError": "protocol.errors",
+    "match_model": "protocol.sampling",
+    "MissingCapability": "protocol.errors",
     "NotFound": "protocol.errors",
+    "Overtaken": "protocol.errors",
     "Param": "server.signatures.param",
     "PromptMessage": "types.prompts",
     "ProtocolError": "protocol.errors",
     "Refused": "protocol.errors",
     "RemoteError": "protocol.errors",
     "ResourceLink": "types.content",
+    "Root": "types.interaction",
+    "SamplingMessage": "types.interaction",
     "Server": "server.app",
+    "StepFailed": "protocol.errors",
     "Text": "types.content",
     "TextContents": "types.content",
     "Timeout": "protocol.errors",
     "ToolError": "protocol.errors",
     "ToolFailed": "protocol.errors",
+    "URLElicitationRequired": "protocol.errors",
 }
 
 __all__ = [
@@ -79,29 +105,41 @@ __all__ = [
     "BlobContents",
     "CallToolResult",
     "Client",
+    "Completion",
     "ConnectionLost",
     "Context",
+    "CreateMessageParams",
+    "CreateMessageResult",
     "DovetailError",
+    "Elicitation",
     "Embedded",
     "Extension",
     "Icon",
     "Image",
     "Implementation",
+    "InputRequired",
     "InvalidAnswer",
     "LocalError",
+    "MissingCapability",
     "NotFound",
+    "Overtaken",
     "Param",
     "PromptMessage",
     "ProtocolError",
     "Refused",
     "RemoteError",
     "ResourceLink",
+    "Root",
+    "SamplingMessage",
     "Server",
+    "StepFailed",
     "Text",
     "TextContents",
     "Timeout",
     "ToolError",
     "ToolFailed",
+    "URLElicitationRequired",
+    "match_model",
 ]
 
 

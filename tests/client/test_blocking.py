@@ -243,3 +243,46 @@ class TestWithAProcess:
                 client.call("wait", mark=str(mark))
             client.ping()
             assert mark.read_text() == "cancelled"
+
+
+class TestTheRest:
+    def server(self) -> Server:
+        server = Server("s")
+        server.prompt(lambda language: language, name="review")
+        server.completion("review", "language")(lambda value: ["ruby", "python"])
+        server.resource("x://y")(lambda: "x")
+
+        @server.tool
+        async def touch() -> None:
+            server.notify_resource_updated("x://y")
+
+        return server
+
+    def test_completing(self):
+        with Client.blocking(self.server()) as client:
+            assert client.complete("review", "language", "py").values == ["python", "ruby"]
+
+    def test_watching(self):
+        with Client.blocking(self.server()) as client:
+            changes = client.watch("x://y")
+            stop = threading.Event()
+
+            def touch() -> None:
+                while not stop.wait(0.01):
+                    client.call("touch")
+
+            thread = threading.Thread(target=touch)
+            thread.start()
+            try:
+                assert next(changes).uri == "x://y"
+            finally:
+                stop.set()
+                thread.join()
+            changes.close()
+            with pytest.raises(LocalError, match="nothing to watch"):
+                next(client.watch())
+
+    def test_restarting(self):
+        with Client.blocking(self.server()) as client:
+            client.restart()
+            client.ping()

@@ -251,9 +251,9 @@ class TestCalls:
 
     async def test_a_kind_of_result_that_this_client_cannot_take_is_named(self):
         answer = {"resultType": "input_required", "inputRequests": {}, "requestState": "s"}
-        async with Client(modern(tools_call=answer)) as client:
+        async with Client(modern(tools_list=answer)) as client:
             with pytest.raises(InvalidAnswer, match="which this client cannot take"):
-                await client.call("x")
+                await client.tools()
 
 
 ECHO = """

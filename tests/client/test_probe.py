@@ -40,7 +40,11 @@ async def contact(server: Scripted, timeout: float | None = 30) -> AsyncIterator
     connection.open()
     serving = asyncio.create_task(server.serve(theirs))
     agreed: list[Revision] = []
-    greeting = Greeting(connection, ME, ClientCapabilities(), timeout, agreed.append)
+
+    def agree(revision: Revision, server: Implementation | None) -> None:
+        agreed.append(revision)
+
+    greeting = Greeting(connection, ME, ClientCapabilities(), timeout, agree)
     try:
         yield Contact(greeting, agreed, connection)
     finally:

@@ -319,6 +319,14 @@ class TestRemoving:
             server.remove_resource("config://ap")
 
 
+async def _takes_context(ctx: Context) -> str:
+    return ctx.revision
+
+
+async def _takes_context_and_z(ctx: Context, z: str) -> str:
+    return z
+
+
 class TestCapabilities:
     @EVERY
     async def test_an_empty_server_has_none(self, name: str):
@@ -339,7 +347,24 @@ class TestCapabilities:
         server = Server("s")
         offer(server)
         async with served(server, name, opened=False) as caller:
-            assert (await caller.open())["capabilities"] == {kind: {"listChanged": True}}
+            more = {"subscribe": True} if kind == "resources" else {}
+            assert (await caller.open())["capabilities"] == {kind: {"listChanged": True, **more}}
+
+    @EVERY
+    @pytest.mark.parametrize(
+        "offer",
+        [
+            lambda server: server.tool(_takes_context, name="t"),
+            lambda server: server.prompt(_takes_context, name="p"),
+            lambda server: server.resource("x://y")(_takes_context),
+            lambda server: server.resource("x://{z}")(_takes_context_and_z),
+        ],
+    )
+    async def test_who_may_log_says_so(self, name: str, offer: Any):
+        server = Server("s")
+        offer(server)
+        async with served(server, name, opened=False) as caller:
+            assert (await caller.open())["capabilities"]["logging"] == {}
 
     @EVERY
     async def test_extensions_and_experiments_are_declared_on_every_revision(self, name: str):

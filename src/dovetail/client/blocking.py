@@ -5,20 +5,27 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 from dovetail.protocol.errors import LocalError
 from dovetail.runtime.pending import OnProgress
 from dovetail.types.capabilities import Implementation, ServerCapabilities
+from dovetail.types.messages import Completion, LogLevel
 from dovetail.types.prompts import GetPromptResult, Prompt
 from dovetail.types.resources import ReadResourceResult, Resource, ResourceTemplate
 from dovetail.types.tools import CallToolResult, Tool
 
 from .client import Client
+from .roots import Roots
+
+if TYPE_CHECKING:
+    from .completion import Reference
+    from .watch import Change
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class BlockingClient:
@@ -130,9 +137,47 @@ class BlockingClient:
         """Get a prompt, filled in."""
         return self._wait(self._opened().prompt(name, arguments, timeout=timeout, **named))
 
+    def complete(
+        self,
+        reference: Reference,
+        argument: str,
+        value: str,
+        *,
+        context: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> Completion:
+        """Suggestions for an argument of a prompt, by name, or for a variable of a resource template."""
+        asked = self._opened().complete(reference, argument, value, context=context, debounce=0, timeout=timeout)
+        return self._wait(asked)
+
+    def watch(
+        self, *uris: str, tools: bool = False, resources: bool = False, prompts: bool = False
+    ) -> Generator[Change]:
+        """Wait for resources, and those below them, or for lists to change."""
+        client = self._opened()
+        changes = self._wait(_on_the_loop(client.watch, *uris, tools=tools, resources=resources, prompts=prompts))
+        try:
+            while (change := self._wait(_next(changes))) is not None:
+                yield change
+        finally:
+            if self._client is client:
+                self._wait(changes.aclose())
+
+    def restart(self) -> None:
+        """Disconnect and connect anew; a server that this client started is started anew."""
+        self._wait(self._opened().restart())
+
     def ping(self, *, timeout: float | None = None) -> None:
         """See whether the server answers."""
         self._wait(self._opened().ping(timeout=timeout))
+
+    def set_roots(self, roots: Roots) -> None:
+        """Have other roots; a server that can be told of it is."""
+        self._wait(_on_the_loop(self._opened().set_roots, roots))
+
+    def set_log_level(self, level: LogLevel) -> None:
+        """Hear of what the server logs from this level on."""
+        self._wait(self._opened().set_log_level(level))
 
     def _opened(self) -> Client:
         if self._client is None:
@@ -159,6 +204,14 @@ class BlockingClient:
         if loop is not None and thread is not None:
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
+
+
+async def _on_the_loop(function: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
+    return function(*arguments, **options)
+
+
+async def _next(changes: AsyncGenerator[Change]) -> Change | None:
+    return await anext(changes, None)
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from dovetail import __version__
-from dovetail.protocol.envelope import request_meta
+from dovetail.protocol.envelope import LOG_LEVEL, request_meta
 from dovetail.protocol.errors import (
+    ConnectionLost,
     InvalidAnswer,
     LocalError,
     RemoteError,
@@ -22,6 +24,8 @@ from dovetail.runtime.connection import Trace
 from dovetail.runtime.pending import OnProgress, Patience
 from dovetail.types.base import PageResult
 from dovetail.types.capabilities import ClientCapabilities, Implementation, ServerCapabilities
+from dovetail.types.interaction import InputRequired
+from dovetail.types.messages import CompleteResult, Completion, LogLevel
 from dovetail.types.prompts import GetPromptResult, ListPromptsResult, Prompt
 from dovetail.types.resources import (
     ListResourcesResult,
@@ -34,16 +38,29 @@ from dovetail.types.shape import Value
 from dovetail.types.tools import CallToolResult, ListToolsResult, Tool
 from dovetail.wire import codec
 
+from .answers import Answers, OnSample
 from .link import Link
+from .logs import Logs, OnLog, first_level, logger
 from .outputs import OutputSchemas
+from .questions import Mode, OnElicit
+from .roots import Roots
+from .rounds import MAX_ROUNDS, Rounds, may_ask_back
 from .session import ClientSession
 from .targets import Target, find_target
+from .visits import wants_visit
 
 if TYPE_CHECKING:
+    from dovetail.runtime.middleware import Chain, Middleware
+
     from .blocking import BlockingClient
+    from .cache import Cache
+    from .completion import Debounce, Reference
+    from .restarts import Restarts
     from .watch import Change
 
 MAX_PAGES = 1000
+_NOT_OPEN = "This client is not open: use `async with Client(…)`, or await open()"
+ROOTS_CHANGED = "notifications/roots/list_changed"
 
 R = TypeVar("R", bound=Value)
 
@@ -63,8 +80,30 @@ class Client:
         info: Implementation | None = None,
         extensions: Sequence[Extension] = (),
         experimental: Mapping[str, Any] | None = None,
+        on_elicit: OnElicit | None = None,
+        on_sample: OnSample | None = None,
+        roots: Roots | None = None,
+        on_log: OnLog | None = None,
+        log_level: LogLevel | None = None,
+        elicit_modes: Sequence[Mode] = ("form", "url"),
+        sample_tools: bool = False,
+        max_rounds: int = MAX_ROUNDS,
+        middleware: Sequence[Middleware] = (),
+        cache: bool = False,
+        restart: bool = False,
         trace: Trace | None = None,
     ) -> None:
+        """Connect to nothing yet; `open`, or `async with`, does.
+
+        What the server asks goes to `on_elicit` (a person), `on_sample` (a model) and `roots`, and it is told
+        of those that are given and of no others. Each may be a plain function, which runs in a thread, or
+        an async one. `on_elicit` returns a form's content to accept, "accept" for a page, None to decline, or
+        "cancel". To say no, `on_elicit` and `on_sample` may raise `Refused`. Their time counts towards no timeout.
+
+        `middleware` wraps every request, both ways, except first contact. With `cache`, results that the server
+        lets clients keep are kept until `client.cache.clear()`. With `restart`, a call that finds the server gone
+        starts it anew; calls under way when it went still fail: nobody knows what became of them.
+        """
         self._target = find_target(target, env, cwd)
         self._revision = _find_revision(revision)
         self._timeout = timeout
@@ -75,10 +114,20 @@ class Client:
             extensions=self._extensions.declared or None,
             experimental=dict(experimental) if experimental else None,
         )
+        self._answers = Answers(on_elicit, on_sample, roots, elicit_modes, sample_tools=sample_tools)
+        self._answers.declare(self._capabilities)
+        self._logs = None if on_log is None else Logs(on_log)
+        self._log_level = first_level(log_level, wanted=on_log is not None)
+        self._max_rounds = max_rounds
         self._trace = trace
         self._link: Link | None = None
         self._meta: dict[str, Any] | None = None
         self._outputs = OutputSchemas()
+        self._opened = False
+        self._restarts = _new_restarts() if restart else None
+        self._debounce: Debounce | None = None
+        self.cache = _new_cache() if cache else None
+        self.middleware = _new_chain(middleware) if middleware else None
 
     @staticmethod
     def blocking(target: Target, **options: Any) -> BlockingClient:
@@ -98,33 +147,35 @@ class Client:
 
     async def open(self) -> None:
         """Connect and agree on a revision."""
-        if self._link is not None:
+        if self._opened:
             raise LocalError("This client is open already")
-        self._link = Link(
-            self._target,
-            lambda on_lost: ClientSession(self, self._extensions, on_lost),
-            self._info,
-            self._capabilities,
-            self._revision,
-            self._timeout,
-            self._trace,
-        )
+        self._opened = True
         try:
-            await self._link.open()
+            await self._connect()
         except BaseException:
-            self._link = None
+            self._opened = False
             raise
-        agreed = self._link.agreement.revision
-        enveloped = agreed.era == "envelope"
-        self._meta = request_meta(agreed, self._info, self._capabilities) if enveloped else None
-        self._outputs = OutputSchemas()
-        self._link.session.listeners.add(self._outputs.notified)
 
     async def close(self) -> None:
         """Disconnect; a server that this client started is ended."""
-        link, self._link = self._link, None
-        if link is not None:
-            await link.close()
+        self._opened = False
+        await self._disconnect()
+
+    async def restart(self) -> None:
+        """Disconnect and connect anew; a server that this client started is started anew."""
+        if not self._opened:
+            raise LocalError(_NOT_OPEN)
+        await self._disconnect()
+        if not self._opened:
+            raise ConnectionLost("the client was closed")
+        await self._connect()
+
+    def use(self, middleware: Middleware, *, methods: Iterable[str] | None = None) -> Middleware:
+        """Wrap requests, inside of what wraps them already: all of them, or those of some methods."""
+        if self.middleware is None:
+            self.middleware = _new_chain(())
+        self.middleware.add(middleware, methods)
+        return middleware
 
     @property
     def revision(self) -> str:
@@ -206,6 +257,35 @@ class Client:
         params = {"name": name, "arguments": {**(arguments or {}), **named}}
         return await self._ask("prompts/get", params, GetPromptResult, timeout)
 
+    async def complete(
+        self,
+        reference: Reference,
+        argument: str,
+        value: str,
+        *,
+        context: Mapping[str, str] | None = None,
+        debounce: float = 0.05,
+        timeout: float | None = None,
+    ) -> Completion:
+        """Suggestions for an argument of a prompt, by name, or for a variable of a resource template.
+
+        `context` holds the arguments that are settled already. Of calls for the same argument that follow each
+        other within `debounce` seconds only the last is sent, and one that is sent takes the place of one that
+        still waits for its answer; the others raise `Overtaken`. With `debounce=0` each is sent and answered.
+        """
+        from .completion import Debounce, complete_params
+
+        params = self._agreed().emit(complete_params(reference, argument, value, context))
+        if not debounce:
+            return (await self._ask("completion/complete", params, CompleteResult, timeout)).completion
+        if self._debounce is None:
+            self._debounce = Debounce()
+        key = (str(params["ref"]), argument)
+        answer = await self._debounce.run(
+            key, debounce, lambda: self._ask("completion/complete", params, CompleteResult, timeout)
+        )
+        return answer.completion
+
     async def ping(self, *, timeout: float | None = None) -> None:
         """See whether the server answers: ping, or discovery where there is no ping any more."""
         method = "ping" if "ping" in self._agreed().methods else "server/discover"
@@ -221,14 +301,135 @@ class Client:
         meta: Mapping[str, Any] | None = None,
     ) -> Any:
         """Send any request and get the bare result; for methods of extensions."""
-        agreed, pending = self._agreed(), self._open_link().connection.pending
-        id = pending.take_id()
+        if self._restarts is not None:
+            await self._revive(self._restarts)
         body = dict(params) if params else {}
         extra = {**(self._meta or {}), **(meta or {})}
-        if progress is not None:
-            extra["progressToken"] = id
         if extra:
             body["_meta"] = extra
+        if self.middleware is None and self.cache is None:
+            return await self._send(method, body, timeout, progress)
+        from .detour import Detour
+
+        detour = Detour(self._open_link(), self._meta, self.middleware, self.cache if not meta else None)
+        send = functools.partial(self._send, method, timeout=timeout, progress=progress)
+        return await detour.request(method, body, progress, send)
+
+    def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Send any notification; for methods of extensions."""
+        self._open_link().connection.notify(method, dict(params) if params is not None else None)
+
+    def set_roots(self, roots: Roots) -> None:
+        """Have other roots; a server that can be told of it is."""
+        self._answers.set_roots(roots)
+        if self._link is not None and ROOTS_CHANGED in self._agreed().methods:
+            self.notify(ROOTS_CHANGED)
+
+    async def set_log_level(self, level: LogLevel) -> None:
+        """Hear of what the server logs from this level on."""
+        self._log_level = first_level(level, wanted=self._logs is not None)
+        if self._link is None:
+            return
+        if self._meta is not None:
+            self._meta = {**self._meta, LOG_LEVEL: level}
+        await self._ask_for_logs(level)
+
+    def watch(
+        self, *uris: str, tools: bool = False, resources: bool = False, prompts: bool = False
+    ) -> AsyncGenerator[Change]:
+        """Wait for resources, and those below them, or for lists to change; the same on every revision."""
+        from .watch import watch
+
+        link = self._open_link()
+        kinds = {"tools": tools, "resources": resources, "prompts": prompts}
+        wanted = [kind for kind in kinds if kinds[kind]]
+        if not (uris or wanted):
+            raise LocalError("There is nothing to watch: name resources, or say tools=True or the like")
+        return watch(link, self._meta, wanted, list(dict.fromkeys(uris)), self.request)
+
+    async def _connect(self) -> None:
+        self._link = Link(
+            self._target,
+            self._make_session,
+            self._info,
+            self._capabilities,
+            self._revision,
+            self._timeout,
+            self._trace,
+            self._log_level,
+        )
+        try:
+            await self._link.open()
+        except BaseException:
+            self._link = None
+            raise
+        agreed = self._link.agreement.revision
+        enveloped = agreed.era == "envelope"
+        self._meta = request_meta(agreed, self._info, self._capabilities, self._log_level) if enveloped else None
+        self._outputs = OutputSchemas()
+        self._link.session.listeners.add(self._outputs.notified)
+        if self.cache is not None:
+            self._link.session.listeners.add(self.cache.notified)
+        if self._log_level is not None:
+            try:
+                await self._ask_for_logs(self._log_level)
+            except BaseException:
+                await self._disconnect()
+                raise
+
+    async def _disconnect(self) -> None:
+        link, self._link = self._link, None
+        if link is not None:
+            try:
+                if self.cache is not None:
+                    await self.cache.close()
+            finally:
+                await self._drop(link)
+
+    async def _drop(self, link: Link) -> None:
+        try:
+            await link.close()
+        finally:
+            self._answers.stop()
+            if self._logs is not None:
+                self._logs.close()
+
+    async def _revive(self, restarts: Restarts) -> None:
+        """Start a server that is gone anew, unless that was done too often lately."""
+        async with restarts.turn:
+            dead = self._link
+            if not self._opened or (dead is not None and dead.connection.gone is None):
+                return
+            restarts.count(dead.connection.gone if dead is not None else None)
+            await self.restart()
+
+    def _make_session(self, on_lost: Callable[[], None]) -> ClientSession:
+        session = ClientSession(self, self._extensions, on_lost, self._answers)
+        if self._logs is not None:
+            session.listeners.add(self._logs.notified)
+        return session
+
+    async def _ask_for_logs(self, level: str) -> None:
+        """Ask a server that logs for a level, where a level is not part of each request."""
+        if "logging/setLevel" in self._agreed().methods and self.capabilities.logging is not None:
+            try:
+                await self._send("logging/setLevel", {"level": level}, None, None)
+            except RemoteError as problem:
+                logger.warning("The server does not let its log level be set: %s", problem)
+
+    async def _send(
+        self,
+        method: str,
+        body: dict[str, Any],
+        timeout: float | None,
+        progress: OnProgress | None,
+        id: int | None = None,
+    ) -> Any:
+        agreed, pending = self._agreed(), self._open_link().connection.pending
+        if id is None:
+            id = pending.take_id()
+        if progress is not None:
+            body = {**body, "_meta": {**(body.get("_meta") or {}), "progressToken": id}}
         patience = Patience(self._timeout if timeout is None else timeout, self._max_timeout)
         try:
             encoded = codec.encode(body) if body else None
@@ -239,21 +440,6 @@ class Client:
             self._check_type(method, result, agreed)
         return result
 
-    def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Send any notification; for methods of extensions."""
-        self._open_link().connection.notify(method, dict(params) if params is not None else None)
-
-    def watch(self, *, tools: bool = False, resources: bool = False, prompts: bool = False) -> AsyncGenerator[Change]:
-        """Wait for lists to change; the same on every revision."""
-        from .watch import watch
-
-        link = self._open_link()
-        wanted = {"tools": tools, "resources": resources, "prompts": prompts}
-        kinds = [kind for kind in wanted if wanted[kind]]
-        if not kinds:
-            raise LocalError("There is nothing to watch: say tools=True, resources=True or prompts=True")
-        return watch(link, self._meta, kinds)
-
     async def _ask(
         self,
         method: str,
@@ -263,14 +449,36 @@ class Client:
         progress: OnProgress | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> R:
-        raw = await self.request(method, params, timeout=timeout, progress=progress, meta=meta)
         try:
-            result = self._agreed().load_result(method, raw)
+            raw = await self.request(method, params, timeout=timeout, progress=progress, meta=meta)
         except RemoteError as problem:
-            raise InvalidAnswer(problem.message) from None
+            if not wants_visit(problem, self._agreed(), self._answers):
+                raise
+            await self._visit(problem, timeout)
+            raw = await self.request(method, params, timeout=timeout, progress=progress, meta=meta)
+        result = self._load(method, raw)
+        if isinstance(result, InputRequired) and may_ask_back(self._agreed(), method):
+            link, agreed = self._open_link(), self._agreed()
+            rounds = Rounds(method, self._answers, agreed, link.agreement.server, self._max_rounds)
+            while isinstance(result, InputRequired):
+                again = {**params, **await link.unless_lost(rounds.answer(result))}
+                raw = await self.request(method, again, timeout=timeout, progress=progress, meta=meta)
+                result = self._load(method, raw)
         if not isinstance(result, kind):
             raise InvalidAnswer(f"{method} was answered with {type(result).__name__}, which this client cannot take")
         return result
+
+    async def _visit(self, refusal: RemoteError, timeout: float | None) -> None:
+        link = self._open_link()
+        seconds = self._timeout if timeout is None else timeout
+        agreed, server = link.agreement.revision, link.agreement.server
+        await link.unless_lost(link.session.visits.make(refusal, agreed, server, seconds))
+
+    def _load(self, method: str, raw: Any) -> Value:
+        try:
+            return self._agreed().load_result(method, raw)
+        except RemoteError as problem:
+            raise InvalidAnswer(problem.message) from None
 
     def _check_type(self, method: str, result: Any, agreed: Revision) -> None:
         """A result type that neither side announced is invalid (2026-07-28 basic, "ResultType")."""
@@ -300,8 +508,28 @@ class Client:
 
     def _open_link(self) -> Link:
         if self._link is None:
-            raise LocalError("This client is not open: use `async with Client(…)`, or await open()")
+            if self._opened:
+                raise ConnectionLost("the connection is being made anew, or could not be")
+            raise LocalError(_NOT_OPEN)
         return self._link
+
+
+def _new_chain(middleware: Sequence[Middleware]) -> Chain:
+    from dovetail.runtime.middleware import Chain
+
+    return Chain(middleware)
+
+
+def _new_restarts() -> Restarts:
+    from .restarts import Restarts
+
+    return Restarts()
+
+
+def _new_cache() -> Cache:
+    from .cache import Cache
+
+    return Cache()
 
 
 def _find_revision(name: str | None) -> Revision | None:

@@ -7,7 +7,8 @@ waits gets one typed error. Closing never cancels it: its teardown is bounded by
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
 from dovetail.protocol.errors import ConnectionLost, DovetailError, RemoteError
 from dovetail.protocol.revisions import NEWEST_HANDSHAKE, Revision
@@ -18,6 +19,8 @@ from . import probe
 from .probe import Agreement, Greeting
 from .session import ClientSession
 from .targets import AnyTarget
+
+T = TypeVar("T")
 
 
 class Link:
@@ -32,6 +35,7 @@ class Link:
         revision: Revision | None,
         timeout: float | None,
         trace: Trace | None,
+        log_level: str | None = None,
     ) -> None:
         self._target = target
         self._make_session = session
@@ -40,6 +44,7 @@ class Link:
         self._revision = revision
         self._timeout = timeout
         self._trace = trace
+        self._log_level = log_level
         self._closing = asyncio.Event()
         self._lost = asyncio.Event()
         self._supervisor: asyncio.Task[None] | None = None
@@ -74,6 +79,19 @@ class Link:
     async def lost(self) -> None:
         """Wait until the server is gone."""
         await self._lost.wait()
+
+    async def unless_lost(self, work: Coroutine[Any, Any, T]) -> T:
+        """The outcome of some work for the server; it is stopped when the server is gone."""
+        doing, lost = asyncio.ensure_future(work), asyncio.ensure_future(self._lost.wait())
+        try:
+            await asyncio.wait({doing, lost}, return_when=asyncio.FIRST_COMPLETED)
+            if not doing.done():
+                raise ConnectionLost(self._connection_lost_reason())
+            return doing.result()
+        finally:
+            doing.cancel()
+            lost.cancel()
+            await asyncio.gather(doing, lost, return_exceptions=True)
 
     async def _supervise(self, opened: asyncio.Future[None]) -> None:
         try:
@@ -151,7 +169,14 @@ class Link:
         self.session.capabilities = self._capabilities
         self.connection = Connection(channel, self.session, self._trace)
         self.connection.open()
-        return Greeting(self.connection, self._client, self._capabilities, self._timeout, self.session.agree)
+        return Greeting(
+            self.connection,
+            self._client,
+            self._capabilities,
+            self._timeout,
+            self.session.agree,
+            self._log_level,
+        )
 
     async def _until_closing(self, work: Awaitable[Agreement | bool]) -> Agreement:
         """The outcome of some work, given up when the client is closed."""

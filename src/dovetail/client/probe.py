@@ -64,13 +64,15 @@ class Greeting:
         client: Implementation,
         capabilities: ClientCapabilities,
         timeout: float | None,
-        agreed: Callable[[Revision], None],
+        agreed: Callable[[Revision, Implementation | None], None],
+        log_level: str | None = None,
     ) -> None:
         self._connection = connection
         self._agreed = agreed
         self._client = client
         self._capabilities = capabilities
         self._timeout = timeout
+        self._log_level = log_level
 
     async def find_out(self) -> Agreement:
         """Probe, and fall back to the handshake."""
@@ -108,7 +110,7 @@ class Greeting:
 
     async def discover(self, revision: Revision) -> Agreement:
         """Ask a server of the envelope era who it is and what it can do."""
-        params = {"_meta": request_meta(revision, self._client, self._capabilities)}
+        params = {"_meta": request_meta(revision, self._client, self._capabilities, self._log_level)}
         raw = await self._request("server/discover", params)
         found = _read(revision, "server/discover", raw)
         if not isinstance(found, DiscoverResult):
@@ -118,8 +120,9 @@ class Greeting:
             if other is None:
                 raise InvalidAnswer(f"The server speaks {found.supported_versions}, none of which we know")
             revision = other
-        self._agreed(revision)
-        return Agreement(revision, _server_info(found), found.capabilities, found.instructions)
+        server = _server_info(found)
+        self._agreed(revision, server)
+        return Agreement(revision, server, found.capabilities, found.instructions)
 
     async def initialize(self, revision: Revision) -> Agreement:
         """The handshake, asking for this revision (lifecycle, "Initialization")."""
@@ -133,7 +136,7 @@ class Greeting:
                 f"The server offers revision {result.protocol_version!r}; we speak {', '.join(HANDSHAKE)}"
             )
         # First ours, then theirs: from the notification on the server may send what the revision allows.
-        self._agreed(agreed)
+        self._agreed(agreed, result.server_info)
         self._connection.notify("notifications/initialized")
         return Agreement(agreed, result.server_info, result.capabilities, result.instructions)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from dovetail.protocol.errors import METHOD_NOT_FOUND, ProtocolError
+from dovetail.protocol.errors import METHOD_NOT_FOUND, ProtocolError, Refused
 from dovetail.protocol.extension import Extensions
 from dovetail.protocol.revisions import NEWEST_HANDSHAKE
 from dovetail.protocol.revisions.revision import Revision
@@ -13,12 +14,24 @@ from dovetail.protocol.terms import Terms
 from dovetail.runtime.call import Call
 from dovetail.runtime.connection import Work
 from dovetail.types.base import Result
-from dovetail.types.capabilities import ClientCapabilities
+from dovetail.types.capabilities import ClientCapabilities, Implementation
+from dovetail.types.shape import Value
 from dovetail.wire import codec
 from dovetail.wire.jsonrpc import Id, Notification, Request
 
+from .answers import Answers
+from .visits import Visits
+
 if TYPE_CHECKING:
     from .client import Client
+
+REJECTED = -1
+"""A person said no (2025-11-25 client/sampling, "Error Handling")."""
+
+_REJECTIONS = {
+    "sampling/createMessage": "User rejected sampling request",
+    "roots/list": "User rejected roots request",
+}
 
 Listener = Callable[[str, dict[str, Any]], None]
 
@@ -26,17 +39,31 @@ Listener = Callable[[str, dict[str, Any]], None]
 class ClientSession:
     """Answers the server's requests, where its revision lets it send any."""
 
-    def __init__(self, client: Client, extensions: Extensions, on_lost: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        extensions: Extensions,
+        on_lost: Callable[[], None],
+        answers: Answers | None = None,
+    ) -> None:
         self._client = client
         self._extensions = extensions
+        self._answers = answers or Answers()
         self._on_lost = on_lost
         self.revision: Revision = NEWEST_HANDSHAKE
+        self.server: Implementation | None = None
+        self._agreed = False
         self.capabilities = ClientCapabilities()
-        self.listeners: set[Listener] = set()
+        self.visits = Visits(self._answers)
+        self.listeners: set[Listener] = {self.visits.notified}
+        self.watched: Counter[str] = Counter()
+        """How many watch each resource that the server was asked to tell of."""
 
-    def agree(self, revision: Revision) -> None:
-        """Both sides have agreed on a revision."""
+    def agree(self, revision: Revision, server: Implementation | None) -> None:
+        """Both sides have agreed on a revision, and the server has said who it is."""
         self.revision = revision
+        self.server = server
+        self._agreed = True
 
     @property
     def null_id(self) -> bool:
@@ -66,11 +93,21 @@ class ClientSession:
 
     def serve(self, call: Call) -> bytes | Work | None:
         """Answer a request of the server; on the envelope era there must be none, and no answer."""
-        revision, method = self.revision, call.request.method
-        if revision.server_requests != "direct":
+        if self.revision.server_requests != "direct":
             return None
+        chain = self._client.middleware
+        if chain is None or not chain.wraps(call.request.method):
+            return self._serve(call)
+        from dovetail.runtime.passing import pass_in
+
+        return pass_in(chain, "client", self.server, call, self._serve)
+
+    def _serve(self, call: Call) -> bytes | Work:
+        revision, method = self.revision, call.request.method
         if method == "ping":
             return codec.encode(revision.emit_result("ping", Result()))
+        if self._agreed and self._answers.can_answer(method, revision):
+            return self._question(call, revision.accept("server", method, call.request.params))
         if (found := self._extensions.requests.get(method)) is not None:
             _, handler = found
 
@@ -79,6 +116,22 @@ class ClientSession:
 
             return work
         raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method}")
+
+    def _question(self, call: Call, params: Value) -> Work:
+        """Ask whom the client has named; several questions may be open at once."""
+        method, pending = call.request.method, call.connection.pending
+
+        async def work() -> bytes:
+            pending.pause()
+            try:
+                answer = await self._answers.answer(method, params, self.revision, self.server)
+            except Refused:
+                raise ProtocolError(REJECTED, _REJECTIONS[method]) from None
+            finally:
+                pending.resume()
+            return codec.encode(self.revision.emit_result(method, answer))
+
+        return work
 
     def notified(self, notification: Notification) -> None:
         """Tell everyone who listens."""

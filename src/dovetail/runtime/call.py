@@ -24,9 +24,10 @@ class Call:
         "_flushing",
         "_held",
         "_progress",
-        "_sent",
         "_token",
+        "_told",
         "connection",
+        "problem",
         "request",
         "silent",
         "task",
@@ -38,6 +39,8 @@ class Call:
         self.request = request
         self.terms = terms
         self.task: asyncio.Task[None] | None = None
+        self.problem: BaseException | None = None
+        """What a handler raised, unforeseen, when the answer only tells of it in words."""
         self.silent = False
         """Cancelled, or answered: nothing more is sent for this request."""
         meta = meta_of(request.params)
@@ -46,7 +49,7 @@ class Call:
         self._progress = -inf
         self._held: bytes | None = None
         self._flushing: asyncio.Task[None] | None = None
-        self._sent = 0
+        self._told = 0
 
     @property
     def wants_progress(self) -> bool:
@@ -59,6 +62,10 @@ class Call:
         Only increasing values are sent (progress, "Progress Flow"), and only what JSON can hold. While the
         peer lags behind, the newest value replaces those not yet sent.
         """
+        self._told += 1
+        if self.silent or self._told % _YIELD_EVERY == 0:
+            # A handler that does nothing but this would otherwise keep the loop to itself.
+            await asyncio.sleep(0)
         if self._token is None or self.silent or not self._progress < progress < inf:
             return
         self._progress = progress
@@ -68,9 +75,6 @@ class Call:
             return
         self._held = None
         self.connection.send(line)
-        self._sent += 1
-        if self._sent % _YIELD_EVERY == 0:
-            await asyncio.sleep(0)
 
     def flush(self) -> None:
         """Send the progress that was held back, before the answer goes out."""

@@ -102,6 +102,11 @@ class Connection:
         self.pending = PendingRequests(self)
 
     @property
+    def service(self) -> Service:
+        """Who takes the messages of this connection."""
+        return self._service
+
+    @property
     def congested(self) -> bool:
         """Whether the peer reads more slowly than we write."""
         return self._channel.congested

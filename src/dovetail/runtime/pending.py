@@ -55,6 +55,7 @@ class _Pending:
         "method",
         "on_progress",
         "patience",
+        "since",
         "timer",
     )
 
@@ -64,8 +65,9 @@ class _Pending:
         self.on_progress = on_progress
         self.cancellable = True
         self.timer: asyncio.TimerHandle | None = None
-        self.patience: float | None = None
-        self.deadline = 0.0
+        self.patience: Patience | None = None
+        self.since = 0.0
+        self.deadline = float("inf")
         self.limit = float("inf")
         self.last = float("-inf")
 
@@ -85,6 +87,8 @@ class PendingRequests:
         self._waiting: dict[Id, _Pending] = {}
         self._next = 0
         self._callbacks: set[asyncio.Future[None]] = set()
+        self._pauses = 0
+        self._paused_at = 0.0
         self._turns: deque[asyncio.Future[None]] = deque()
 
     def __len__(self) -> int:
@@ -177,6 +181,30 @@ class PendingRequests:
         for task in list(self._callbacks):
             task.cancel()
 
+    def pause(self) -> None:
+        """Stop the clocks of all requests: while we answer the peer, the peer may be waiting for us."""
+        self._pauses += 1
+        if self._pauses == 1:
+            self._paused_at = self._loop.time()
+            for pending in self._waiting.values():
+                if pending.timer is not None:
+                    pending.timer.cancel()
+
+    def resume(self) -> None:
+        """Let the clocks go on, once for each pause, with the time that was left."""
+        self._pauses -= 1
+        if self._pauses:
+            return
+        now = self._loop.time()
+        for id, pending in self._waiting.items():
+            patience = pending.patience
+            if patience is None or pending.deadline == float("inf"):
+                continue
+            passed = now - max(self._paused_at, pending.since)
+            pending.deadline += passed
+            pending.limit += passed
+            pending.timer = self._loop.call_at(pending.deadline, self._expire, id, patience)
+
     def progress(self, params: dict[str, Any]) -> None:
         """Progress of a request of ours: it renews the patience and reaches the caller."""
         token = params.get("progressToken")
@@ -187,8 +215,8 @@ class PendingRequests:
         if not value > pending.last:
             return
         pending.last = value
-        if pending.patience is not None:
-            pending.deadline = min(self._loop.time() + pending.patience, pending.limit)
+        if pending.patience is not None and pending.patience.quiet is not None:
+            pending.deadline = min(self._loop.time() + pending.patience.quiet, pending.limit)
         if pending.on_progress is not None:
             total, message = params.get("total"), params.get("message")
             self._tell(
@@ -228,15 +256,16 @@ class PendingRequests:
 
     def _arm(self, id: int, pending: _Pending, patience: Patience) -> None:
         now, quiet = self._loop.time(), patience.quiet
-        pending.patience = quiet
+        pending.patience, pending.since = patience, now
         if patience.maximum is not None:
             pending.limit = now + patience.maximum
         elif quiet is None:
             return
         pending.deadline = pending.limit if quiet is None else min(now + quiet, pending.limit)
-        pending.timer = self._loop.call_at(pending.deadline, self._expire, id, patience)
+        if not self._pauses:
+            pending.timer = self._loop.call_at(pending.deadline, self._expire, id, patience)
 
-    def _expire(self, id: int, patience: Patience) -> None:
+    def _expire(self, id: Id, patience: Patience) -> None:
         pending = self._waiting.get(id)
         if pending is None or pending.future.done():
             return

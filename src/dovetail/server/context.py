@@ -2,29 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Unpack
 
 from dovetail.protocol.envelope import PROGRESS_TOKEN
-from dovetail.protocol.errors import LocalError
+from dovetail.protocol.errors import (
+    INTERNAL_ERROR,
+    REJECTED,
+    InvalidAnswer,
+    LocalError,
+    MissingCapability,
+    ProtocolError,
+    Refused,
+    RemoteError,
+)
 from dovetail.runtime.call import Call
 from dovetail.runtime.pending import OnProgress, Patience
 from dovetail.types.capabilities import ClientCapabilities, Implementation
+from dovetail.types.interaction import (
+    CreateMessageResult,
+    ElicitResult,
+    InputRequest,
+    InputRequired,
+    ListRootsResult,
+    Root,
+    method_of,
+)
+from dovetail.types.shape import Value
 from dovetail.wire import codec
 from dovetail.wire.jsonrpc import Id
 
 if TYPE_CHECKING:
+    from dovetail.protocol.rounds import Journal
+
     from .app import Server
+    from .interview import Interview
+    from .logs import Log
+    from .questions import Answer, Prompt, Questions, SampleOptions
 
 
 class Context:
     """The request a handler serves; declare a parameter of this type to get it."""
 
-    __slots__ = ("_call", "server")
+    __slots__ = ("_call", "_interview", "_journal", "_questions", "answers", "server", "state")
 
     def __init__(self, server: Server, call: Call) -> None:
         self.server = server
         self._call = call
+        self._interview: Interview | None = None
+        self._journal: Journal | None = None
+        self._questions: Questions | None = None
+        self.answers: Mapping[str, Any] = {}
+        """What the client answered to an `InputRequired` that the handler returned."""
+        self.state: str | None = None
+        """The state that went with that `InputRequired`."""
 
     @property
     def request_id(self) -> Id:
@@ -52,6 +85,18 @@ class Context:
         return self._call.request.params.get("_meta") or {}
 
     @property
+    def principal(self) -> str | None:
+        """Who is asking, where the transport has made sure of it; nobody over stdio."""
+        return self._call.terms.principal
+
+    @property
+    def log(self) -> Log:
+        """Messages to the client: `await ctx.log.info("booking", city=city)`."""
+        from .logs import Log
+
+        return Log(lambda: self._call, self.server.info.name)
+
+    @property
     def lifespan(self) -> Any:
         """What the server's lifespan yielded."""
         return self.server.lifespan_state
@@ -59,6 +104,73 @@ class Context:
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Tell the client how far the work is; it reaches the client only if it asked for it."""
         await self._call.progress(progress, total, message)
+
+    @property
+    def ask(self) -> Questions:
+        """Questions as values, for a handler that returns `InputRequired` itself."""
+        if self._questions is None:
+            from .questions import Questions
+
+            terms = self._call.terms
+            self._questions = Questions(terms.revision, terms.capabilities)
+        return self._questions
+
+    async def elicit(
+        self, message: str, form: type | dict[str, Any] | None = None, *, key: str | None = None
+    ) -> Answer:
+        """Ask the user to fill in a form made from a type, or from a schema; without one, for consent only."""
+        from .forms import form_for
+        from .questions import answer_of
+
+        result = await self._ask(self.ask.elicit(message, form), key)
+        assert isinstance(result, ElicitResult)
+        return answer_of(result, form_for(form))
+
+    async def elicit_url(self, message: str, url: str, *, id: str | None = None, key: str | None = None) -> Answer:
+        """Ask the user to open a page, for what must not pass through the client, such as a password.
+
+        An accepted answer says that the user agreed to go there, not what came of it. Where the revision names
+        such visits, the answer's `id` is for `elicitation_complete`; a page that has to know it gets one by `id`.
+        """
+        from .questions import answer_of
+        from .visits import begin_visit
+
+        question = self.ask.elicit_url(message, url, id)
+        visit = begin_visit(question.params, self.server, self._call)
+        result = await self._ask(question, key)
+        assert isinstance(result, ElicitResult)
+        return answer_of(result, None, visit)
+
+    def elicitation_complete(self, id: str | None) -> None:
+        """Tell the client that the user is done at a page, where the revision lets a server say so."""
+        self.server.notify_elicitation_complete(id)
+
+    async def sample(
+        self, prompt: Prompt, *, max_tokens: int, key: str | None = None, **options: Unpack[SampleOptions]
+    ) -> CreateMessageResult:
+        """Ask the client's model."""
+        result = await self._ask(self.ask.sample(prompt, max_tokens=max_tokens, **options), key)
+        assert isinstance(result, CreateMessageResult)
+        return result
+
+    async def roots(self, *, key: str | None = None) -> list[Root]:
+        """Ask where the server may work."""
+        result = await self._ask(self.ask.roots(), key)
+        assert isinstance(result, ListRootsResult)
+        return result.roots
+
+    async def step(self, name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Do something that has an effect or varies, once over all rounds of a call.
+
+        The result is what JSON makes of what the function returns; a failure raises `StepFailed`, also when
+        it happened in an earlier round.
+        """
+        from .steps import outcome_of, take_step, work_of
+
+        work = work_of(self, self.server.workers, functools.partial(function, *args, **kwargs))
+        if self._interview is not None:
+            return await self._interview.step(name, work)
+        return outcome_of(name, *await take_step(work, name))
 
     async def request(
         self,
@@ -74,9 +186,15 @@ class Context:
         """
         if self._call.terms.revision.server_requests != "direct":
             raise LocalError(f"On revision {self.revision} a server cannot send {method} to its client")
-        pending = self._call.connection.pending
-        id = pending.take_id()
+        from .session import session_of
+
+        pending, chain = self._call.connection.pending, session_of(self._call).middleware
         body = dict(params) if params else {}
+        if chain is not None and chain.wraps(method):
+            from dovetail.runtime.passing import pass_out
+
+            return await pass_out(chain, "server", self._call, method, body, timeout, progress)
+        id = pending.take_id()
         if progress is not None:
             body["_meta"] = {**(body.get("_meta") or {}), PROGRESS_TOKEN: id}
         encoded = codec.encode(body) if body else None
@@ -86,3 +204,75 @@ class Context:
         """Send the client a notification; for methods of extensions."""
         if not self._call.silent:
             self._call.connection.notify(method, dict(params) if params is not None else None)
+
+    def failed(self, problem: BaseException) -> None:
+        """Keep what the handler raised for middleware: the client gets words about it."""
+        self._call.problem = problem
+
+    def serve_for(self, home: Server) -> None:
+        """Serve for a server that is mounted in the one that was asked."""
+        self.server = home
+
+    def attach(self, interview: Interview) -> None:
+        """Let questions go through an interview, which tells of each request that takes the call up again."""
+        self._interview = interview
+        interview.follow = self._follow
+
+    def _follow(self, call: Call) -> None:
+        self._call = call
+        self._questions = None  # each request says anew what its client can do
+
+    def check(self, asked: InputRequired) -> None:
+        """Refuse questions that a handler returned and that the client has not declared it can answer."""
+        try:
+            self.ask.check(asked)
+        except MissingCapability as problem:
+            if self._call.terms.revision.server_requests == "rounds":
+                raise problem.as_protocol_error() from problem
+            raise ProtocolError(INTERNAL_ERROR, str(problem)) from problem
+
+    async def put(self, question: InputRequest) -> Any:
+        """Ask a question directly, where the revision lets a server do so."""
+        revision, method, params = self._call.terms.revision, method_of(question), question.params
+        try:
+            raw = await self.request(method, None if params is None else revision.emit(params), timeout=None)
+        except RemoteError as problem:
+            if problem.code == REJECTED:
+                raise Refused(problem.message) from problem
+            raise
+        try:
+            return revision.load_result(method, raw)
+        except RemoteError as problem:
+            raise InvalidAnswer(problem.message) from None
+
+    async def _ask(self, question: InputRequest, key: str | None) -> Any:
+        from .steps import refuse_within_step
+
+        refuse_within_step(self, method_of(question))
+        if self._interview is not None:
+            return await self._interview.ask(question, key)
+        if key is not None:
+            from dovetail.protocol.rounds import Journal
+
+            self._journal = self._journal or Journal()
+            self._journal.key("", key)
+        return await self.put(question)
+
+
+async def ask_directly(
+    asked: InputRequired, make: Callable[[], Context], run: Callable[[Context], Awaitable[Value]]
+) -> Value:
+    """Put the questions that a handler returned, where a revision lets a server ask, and run it again."""
+    from dovetail.protocol.rounds import MAX_ROUNDS, too_many_rounds
+
+    for _ in range(MAX_ROUNDS):
+        context = make()
+        context.check(asked)
+        questions = asked.requests or {}
+        answers = await asyncio.gather(*(context.put(question) for question in questions.values()))
+        context.answers, context.state = dict(zip(questions, answers, strict=True)), asked.state
+        result = await run(context)
+        if not isinstance(result, InputRequired):
+            return result
+        asked = result
+    raise too_many_rounds()

@@ -20,12 +20,18 @@ class Listing:
     """The pages of one list."""
 
     def __init__(
-        self, method: str, registry: Registry[Any], result: Callable[[list[Any]], PageResult], pager: Pager
+        self,
+        method: str,
+        registry: Registry[Any],
+        result: Callable[[list[Any]], PageResult],
+        pager: Pager,
+        ttl_ms: int = 0,
     ) -> None:
         self._method = method
         self._registry = registry
         self._result = result
         self._pager = pager
+        self._ttl_ms = ttl_ms
         self._pages: dict[tuple[str, int], bytes] = {}
 
     def forget(self) -> None:
@@ -45,6 +51,16 @@ class Listing:
         found = pages.get(place)
         if found is None:
             result = self._result([item.definition for _, item in registered[part]])
-            result.next_cursor, result.cache_scope = following, "public"
+            result.next_cursor, result.ttl_ms, result.cache_scope = following, self._ttl_ms, "public"
             found = pages[place] = codec.encode(finish(revision, self._method, result))
         return found
+
+    def page_of(
+        self, shown: Callable[[str], bool], revision: Revision, cursor: str | None, size: int, finish: Finish
+    ) -> bytes:
+        """One page of what somebody may see; nobody else may be given it (2026-07-28 caching, "Cache Scope")."""
+        registered = [(key, item) for key, item in self._registry.items() if shown(key)]
+        part, following = self._pager.page(self._method, [key for key, _ in registered], cursor, size)
+        result = self._result([item.definition for _, item in registered[part]])
+        result.next_cursor, result.ttl_ms, result.cache_scope = following, self._ttl_ms, "private"
+        return codec.encode(finish(revision, self._method, result))

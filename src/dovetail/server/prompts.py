@@ -10,6 +10,7 @@ from dovetail.runtime.call import Call
 from dovetail.runtime.workers import Workers
 from dovetail.types.capabilities import Icon
 from dovetail.types.content import Content, Text
+from dovetail.types.interaction import InputRequired
 from dovetail.types.prompts import GetPromptResult, Prompt, PromptArgument, PromptMessage
 
 from .context import Context
@@ -37,7 +38,7 @@ class RegisteredPrompt:
 
     async def get(
         self, context: Context, call: Call, workers: Workers, arguments: dict[str, Any]
-    ) -> GetPromptResult:
+    ) -> GetPromptResult | InputRequired:
         """Fill the prompt in; missing or wrong arguments are −32602 (prompts, "Error Handling")."""
         name = self.definition.name
         try:
@@ -48,8 +49,8 @@ class RegisteredPrompt:
             ) from problem
         if self.binding.context_name is not None:
             values[self.binding.context_name] = context
-        value = await run_handler(self.function, self.binding, workers, values, call, f"Prompt {name!r}")
-        if isinstance(value, GetPromptResult):
+        value = await run_handler(self.function, self.binding, workers, values, call, f"Prompt {name!r}", context)
+        if isinstance(value, (GetPromptResult, InputRequired)):
             return value
         items = list(cast("Sequence[Any]", value)) if isinstance(value, (list, tuple)) else [value]
         return GetPromptResult(

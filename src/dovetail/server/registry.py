@@ -27,6 +27,9 @@ class Registry(Generic[Item]):
         # A copy: a handler in a thread may add one meanwhile.
         return iter(list(self._items.values()))
 
+    def __contains__(self, key: object) -> bool:
+        return key in self._items
+
     def __len__(self) -> int:
         return len(self._items)
 
@@ -45,8 +48,14 @@ class Registry(Generic[Item]):
                 f"There is a {self._noun} {key!r} already; remove it first, or give another name"
             )
         self._items[key] = item
+        try:
+            self._on_change()
+        except BaseException:
+            # A server that this one is mounted in has another of that name.
+            del self._items[key]
+            self._on_change()
+            raise
         self.offered = True
-        self._on_change()
 
     def remove(self, key: str) -> None:
         """Remove an item."""

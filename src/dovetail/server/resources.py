@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypedDict, Unpack, cast
 
+import msgspec
+
 from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, LocalError, ProtocolError
 from dovetail.protocol.templates import UriTemplate
 from dovetail.runtime.call import Call
 from dovetail.runtime.workers import Workers
+from dovetail.types.base import CacheScope
 from dovetail.types.capabilities import Icon
 from dovetail.types.content import Annotations, BlobContents, TextContents
+from dovetail.types.interaction import InputRequired
 from dovetail.types.resources import ReadResourceResult, Resource, ResourceTemplate
 from dovetail.wire import codec
 
@@ -31,25 +35,47 @@ class ResourceOptions(TypedDict, total=False):
     size: int
     icons: Iterable[Icon]
     annotations: Annotations
+    ttl: float
+    """Seconds for which a client may keep what it read (2026-07-28 caching)."""
+    public: bool
+    """What is read is the same for everyone, so that caches may share it."""
     meta: dict[str, Any]
+
+
+class CacheHints(msgspec.Struct, frozen=True):
+    """For how long, and by whom, what was read may be kept."""
+
+    ttl_ms: int
+    scope: CacheScope
 
 
 class RegisteredResource:
     """A function that gives the contents of one URI, or of all that a template matches."""
 
     def __init__(
-        self, function: Callable[..., Any], binding: TextBinding, definition: Resource | ResourceTemplate
+        self,
+        function: Callable[..., Any],
+        binding: TextBinding,
+        definition: Resource | ResourceTemplate,
+        hints: CacheHints | None = None,
     ) -> None:
         self.function = function
         self.binding = binding
         self.definition = definition
+        self.hints = hints
         self.template = (
             UriTemplate(definition.uri_template) if isinstance(definition, ResourceTemplate) else None
         )
 
+    @property
+    def key(self) -> str:
+        """The URI, or the template of URIs, that it was registered with."""
+        definition = self.definition
+        return definition.uri_template if isinstance(definition, ResourceTemplate) else definition.uri
+
     async def read(
         self, context: Context, call: Call, workers: Workers, uri: str, variables: dict[str, Any]
-    ) -> ReadResourceResult:
+    ) -> ReadResourceResult | InputRequired:
         """Run the handler; what it raises is an internal error that names the problem."""
         try:
             values = self.binding.bind(variables)
@@ -57,15 +83,27 @@ class RegisteredResource:
             raise ProtocolError(INVALID_PARAMS, f"{uri} does not fit: {problem}", {"uri": uri}) from problem
         if self.binding.context_name is not None:
             values[self.binding.context_name] = context
-        value = await run_handler(self.function, self.binding, workers, values, call, f"Reading {uri}")
+        value = await run_handler(self.function, self.binding, workers, values, call, f"Reading {uri}", context)
+        if isinstance(value, InputRequired):
+            return value
         try:
-            return ReadResourceResult(self._contents(value, uri))
+            return self._hinted(
+                value if isinstance(value, ReadResourceResult) else ReadResourceResult(self._contents(value, uri))
+            )
         except BadResult as problem:
             raise ProtocolError(INTERNAL_ERROR, f"Reading {uri} failed: {problem}") from problem
 
+    def _hinted(self, result: ReadResourceResult) -> ReadResourceResult:
+        hints = self.hints
+        if hints is None:
+            return result
+        return msgspec.structs.replace(
+            result,
+            ttl_ms=hints.ttl_ms if result.ttl_ms is None else result.ttl_ms,
+            cache_scope=result.cache_scope or hints.scope,
+        )
+
     def _contents(self, value: Any, uri: str) -> list[Contents]:
-        if isinstance(value, ReadResourceResult):
-            return value.contents
         if isinstance(value, Contents):
             return [value]
         if isinstance(value, list):
@@ -105,4 +143,11 @@ def make_resource(
     definition = ResourceTemplate(uri, name, **shared) if variables else Resource(uri, name, **shared)
     if isinstance(definition, Resource):
         definition.size = options.get("size")
-    return RegisteredResource(function, binding, definition)
+    return RegisteredResource(function, binding, definition, _hints(uri, **options))
+
+
+def _hints(uri: str, **options: Unpack[ResourceOptions]) -> CacheHints | None:
+    ttl, public = options.get("ttl", 0), options.get("public", False)
+    if ttl < 0:
+        raise LocalError(f"{uri}: what was read can be kept for some seconds, not for {ttl:g}")
+    return CacheHints(round(ttl * 1000), "public" if public else "private") if ttl or public else None

@@ -9,7 +9,14 @@ from typing import Any, TypedDict, Unpack, cast
 
 import msgspec
 
-from dovetail.protocol.errors import INVALID_PARAMS, LocalError, ProtocolError, ToolError
+from dovetail.protocol.errors import (
+    INVALID_PARAMS,
+    LocalError,
+    MissingCapability,
+    ProtocolError,
+    ToolError,
+    URLElicitationRequired,
+)
 from dovetail.protocol.names import check_tool_name
 from dovetail.protocol.revisions.revision import Revision
 from dovetail.protocol.revisions.wrapping import is_object_schema
@@ -18,11 +25,12 @@ from dovetail.runtime.turns import Turns
 from dovetail.runtime.workers import Workers
 from dovetail.types.capabilities import Icon
 from dovetail.types.content import Content, Text
+from dovetail.types.interaction import InputRequired
 from dovetail.types.shape import Value
 from dovetail.types.tools import CallToolResult, Tool, ToolAnnotations
 
 from .context import Context
-from .handlers import call_handler
+from .handlers import call_handler, missing, required
 from .signatures.signature import BadArguments, BadResult, ToolBinding, plain, tool_binding
 
 logger = logging.getLogger("dovetail")
@@ -46,13 +54,13 @@ class RegisteredTool:
         self.definition = definition
         self.timeout = timeout
         self._turns = None if concurrency is None else Turns(concurrency)
-        self._unlimited = binding.is_async and timeout is None and concurrency is None
+        self.unlimited = binding.is_async and timeout is None and concurrency is None
         schema = binding.output_schema
         self._wrapped = schema is not None and not is_object_schema(schema)
 
     async def invoke(
         self, context: Context, call: Call, workers: Workers, arguments: dict[str, Any]
-    ) -> CallToolResult:
+    ) -> CallToolResult | InputRequired:
         """Run the tool; whatever its handler raises becomes an `isError` result (tools, "Error Handling")."""
         try:
             values = self.binding.bind(arguments)
@@ -61,16 +69,23 @@ class RegisteredTool:
         if self.binding.context_name is not None:
             values[self.binding.context_name] = context
         try:
-            if self._unlimited:
-                value = await self.function(**values)
-            else:
-                value = await self._limited(workers, values)
+            try:
+                if self.unlimited:
+                    value = await self.function(**values)
+                else:
+                    value = await self._limited(workers, values)
+            except URLElicitationRequired as problem:
+                value = required(problem, context, call)
             return self._result(value)
         except ProtocolError:
             raise
+        except MissingCapability as problem:
+            missing(problem, call.terms.revision)
+            return failed(str(problem))
         except ToolError as problem:
             return failed(str(problem))
         except BadResult as problem:
+            context.failed(problem)
             logger.error(
                 "Tool %r returned something else than its output schema says: %s", self.name, problem
             )
@@ -81,6 +96,7 @@ class RegisteredTool:
             logger.exception("Tool %r cancelled itself", self.name)
             return failed(f"Tool {self.name!r} was cancelled by its own code")
         except BaseException as problem:
+            context.failed(problem)
             logger.exception("Tool %r failed", self.name)
             return failed(f"{type(problem).__name__}: {problem}" if str(problem) else type(problem).__name__)
 
@@ -117,8 +133,8 @@ class RegisteredTool:
                 raise ToolError(f"Tool {self.name!r} did not finish within {self.timeout:g} s") from None
             raise
 
-    def _result(self, value: Any) -> CallToolResult:
-        if isinstance(value, CallToolResult):
+    def _result(self, value: Any) -> CallToolResult | InputRequired:
+        if isinstance(value, (CallToolResult, InputRequired)):
             return value
         if self.binding.output_schema is None:
             return _unpromised(value)

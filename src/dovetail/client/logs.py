@@ -1,0 +1,97 @@
+"""What a server logs, handed to the function that wants it."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias, get_args
+
+import msgspec
+
+from dovetail.protocol.errors import LocalError
+from dovetail.types.messages import LogLevel, LogParams
+from dovetail.types.shape import load
+
+logger = logging.getLogger("dovetail")
+
+OnLog: TypeAlias = "Callable[[str, Any, str | None], Awaitable[None] | None]"
+"""Takes the level, the data (any JSON value) and the name of the server's logger."""
+
+DEFAULT_LEVEL = "info"
+MAX_WAITING = 1000
+"""Messages that may wait for an `on_log` that takes its time; more are dropped."""
+
+
+def first_level(level: str | None, *, wanted: bool) -> str | None:
+    """The level to ask servers for; none when nobody listens."""
+    if level is None:
+        return DEFAULT_LEVEL if wanted else None
+    if not wanted:
+        raise LocalError("log_level says what on_log hears of, and there is no on_log")
+    if level not in get_args(LogLevel):
+        raise LocalError(f"There is no log level {level!r}; there are {', '.join(get_args(LogLevel))}")
+    return level
+
+
+class Logs:
+    """Takes `notifications/message`; an async function gets one message after the other."""
+
+    def __init__(self, on_log: OnLog) -> None:
+        self._on_log = on_log
+        self._waiting: deque[Awaitable[None]] = deque()
+        self._telling: asyncio.Task[None] | None = None
+
+    def notified(self, method: str, params: dict[str, Any]) -> None:
+        """Hand over a message; one that is malformed is dropped."""
+        if method != "notifications/message":
+            return
+        try:
+            message = load(LogParams, params)
+        except msgspec.ValidationError as problem:
+            logger.debug("A malformed log message was dropped: %s", problem)
+            return
+        try:
+            outcome = self._on_log(message.level, message.data, message.logger)
+        except Exception:
+            logger.exception("on_log failed")
+            return
+        if inspect.isawaitable(outcome):
+            self._tell_later(outcome)
+
+    def close(self) -> None:
+        """Tell no more."""
+        if self._telling is not None:
+            self._telling.cancel()
+        self._drop()
+
+    def _tell_later(self, telling: Awaitable[None]) -> None:
+        if len(self._waiting) >= MAX_WAITING:
+            logger.warning("on_log is too slow: a message was dropped")
+            _forget(telling)
+            return
+        self._waiting.append(telling)
+        if self._telling is None:
+            self._telling = asyncio.get_running_loop().create_task(self._tell())
+
+    async def _tell(self) -> None:
+        try:
+            while self._waiting:
+                try:
+                    await self._waiting.popleft()
+                except Exception:
+                    logger.exception("on_log failed")
+        finally:
+            self._telling = None
+            self._drop()
+
+    def _drop(self) -> None:
+        while self._waiting:
+            _forget(self._waiting.popleft())
+
+
+def _forget(telling: Awaitable[None]) -> None:
+    if inspect.iscoroutine(telling):
+        telling.close()

@@ -1,0 +1,163 @@
+"""What wraps every request, whichever side sends it: one kind of middleware for servers and clients.
+
+    async def timed(exchange: Exchange, proceed: Proceed) -> dict[str, Any]:
+        began = perf_counter()
+        try:
+            return await proceed(exchange)
+        finally:
+            print(exchange.method, perf_counter() - began)
+
+    server.use(timed)                       Server("name", middleware=[timed])
+    client.use(timed, methods=["tools/call"])   Client(target, middleware=[timed])
+
+The first one given is the outermost. Params and results are plain JSON objects as they are on this
+revision's wire, `_meta` included; a middleware may change them, give a result without proceeding, or proceed
+more than once. It runs once a JSON-RPC request: a call that is answered in rounds passes once a round.
+Notifications do not pass.
+
+What `proceed` raises: where a request came in, `ProtocolError` is the error that the peer will get, and
+anything else becomes −32603; where one went out, `RemoteError`, `Timeout`, `ConnectionLost` and the like.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Literal, TypeAlias, cast
+
+from dovetail.protocol.errors import InvalidAnswer, LocalError
+from dovetail.protocol.revisions.revision import Revision
+from dovetail.types.capabilities import Implementation
+from dovetail.wire.jsonrpc import Id
+
+Role: TypeAlias = Literal["client", "server"]
+Proceed: TypeAlias = "Callable[[Exchange], Awaitable[dict[str, Any]]]"
+Middleware: TypeAlias = "Callable[[Exchange, Proceed], Awaitable[dict[str, Any]]]"
+
+_TARGETS = ("name", "uri")
+
+
+class Exchange:
+    """One request on its way, and all that is known of it."""
+
+    __slots__ = (
+        "id",
+        "method",
+        "notes",
+        "params",
+        "peer",
+        "principal",
+        "problem",
+        "revision",
+        "role",
+        "way",
+    )
+
+    def __init__(
+        self,
+        role: Role,
+        way: Literal["in", "out"],
+        method: str,
+        params: dict[str, Any],
+        revision: Revision,
+        *,
+        id: Id | None = None,
+        peer: Implementation | None = None,
+        principal: str | None = None,
+    ) -> None:
+        self.role: Role = role
+        """Whose middleware this is."""
+        self.way: Literal["in", "out"] = way
+        """Whether the request came to this side, or goes out from it."""
+        self.method = method
+        self.params = params
+        self.revision = revision
+        self.id = id
+        """The JSON-RPC id; of a request that goes out, the one it was sent with last, once it was."""
+        self.peer = peer
+        """Who the other side says it is; not verified."""
+        self.principal = principal
+        """On whose behalf a request came in, where the transport knows."""
+        self.problem: BaseException | None = None
+        """What a handler raised, unforeseen, when its result or error is only words about it."""
+        self.notes: dict[str, Any] = {}
+        """For middleware to leave notes in."""
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """The `_meta` of the request, to read and to write; it comes into being when it is asked for."""
+        found = self.params.get("_meta")
+        if isinstance(found, dict):
+            return cast("dict[str, Any]", found)
+        meta: dict[str, Any] = {}
+        self.params = {**self.params, "_meta": meta}
+        return meta
+
+    @property
+    def target(self) -> str | None:
+        """The tool or prompt that it names, or the resource's URI."""
+        for field in _TARGETS:
+            named = self.params.get(field)
+            if isinstance(named, str):
+                return named
+        return None
+
+
+class Chain:
+    """Middleware in order, each for every request or for some methods."""
+
+    def __init__(self, middleware: Iterable[Middleware] = ()) -> None:
+        self._all: list[tuple[Middleware, frozenset[str] | None]] = []
+        self._by_method: dict[str, tuple[Middleware, ...]] = {}
+        for one in middleware:
+            self.add(one)
+
+    def __bool__(self) -> bool:
+        return bool(self._all)
+
+    def add(self, middleware: Middleware, methods: Iterable[str] | None = None) -> None:
+        """Put one inside of those there are."""
+        self._all.append((middleware, None if methods is None else frozenset(methods)))
+        self._by_method = {}
+
+    def wraps(self, method: str) -> bool:
+        """Whether anything wraps requests of this method."""
+        return bool(self._all) and bool(self._links(method))
+
+    async def run(self, exchange: Exchange, last: Proceed) -> dict[str, Any]:
+        """Pass a request through to `last`, and its result back."""
+        return await _step(self._links(exchange.method), 0, last)(exchange)
+
+    def _links(self, method: str) -> tuple[Middleware, ...]:
+        found = self._by_method.get(method)
+        if found is None:
+            found = tuple(one for one, methods in self._all if methods is None or method in methods)
+            if len(self._by_method) < _MOST_METHODS:
+                self._by_method[method] = found
+        return found
+
+
+def refuse_other_method(exchange: Exchange, method: str) -> None:
+    """A middleware may change a request's params, not make another request of it."""
+    if exchange.method != method:
+        raise LocalError(f"Middleware made {exchange.method} of {method}; it may change only the params")
+
+
+def as_object(method: str, result: Any) -> dict[str, Any]:
+    """The result of a request that went out; every result of MCP is an object."""
+    if not isinstance(result, dict):
+        raise InvalidAnswer(f"Invalid result of {method}: it is not an object")
+    return cast("dict[str, Any]", result)
+
+
+_MOST_METHODS = 256
+"""Methods remembered: a peer may make up any number of names."""
+
+
+def _step(links: tuple[Middleware, ...], place: int, last: Proceed) -> Proceed:
+    if place == len(links):
+        return last
+
+    async def proceed(exchange: Exchange) -> dict[str, Any]:
+        return await links[place](exchange, _step(links, place + 1, last))
+
+    return proceed
