@@ -1,0 +1,108 @@
+"""Comparing messages: which one was meant, whether it is the same, and a diff that a person can read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, TypeAlias, cast
+
+import msgspec
+
+Json: TypeAlias = dict[str, Any]
+Path: TypeAlias = tuple[str, ...]
+
+HIDDEN = "(hidden)"
+"""Stands in a transcript where something secret stood; anything fits it."""
+
+GREETINGS = ("initialize", "server/discover")
+
+
+def as_path(path: str | Path) -> Path:
+    """A path into a message: `"result.structuredContent.at"`, or its parts where a name has dots in it."""
+    return tuple(path.split(".")) if isinstance(path, str) else path
+
+
+def essence(message: Json) -> Json:
+    """What makes a client's message that message: not its id, not who sends it, not what goes in `_meta`."""
+    method = message.get("method")
+    if method is None:
+        return {name: message[name] for name in ("result", "error") if name in message}
+    params = message.get("params")
+    if not isinstance(params, dict):
+        return {"method": method}
+    told = cast(Json, params)
+    wanted = ("protocolVersion",) if method in GREETINGS else [name for name in told if name != "_meta"]
+    kept = {name: told[name] for name in wanted if name in told}
+    return {"method": method, "params": kept} if kept else {"method": method}
+
+
+def same(recorded: Any, actual: Any) -> bool:
+    """Whether two JSON values are equal; what was hidden fits anything."""
+    if isinstance(recorded, str) and recorded == HIDDEN:
+        return True
+    if isinstance(recorded, dict) and isinstance(actual, dict):
+        left, right = cast(Json, recorded), cast(Json, actual)
+        return left.keys() == right.keys() and all(same(left[name], right[name]) for name in left)
+    if isinstance(recorded, list) and isinstance(actual, list):
+        these, those = cast("list[Any]", recorded), cast("list[Any]", actual)
+        return len(these) == len(those) and all(same(a, b) for a, b in zip(these, those, strict=True))
+    # True and 1 are equal in Python and two things in JSON; 1 and 1.0 are one.
+    return recorded == actual and isinstance(recorded, bool) == isinstance(actual, bool)
+
+
+def without(value: Any, paths: Collection[Path]) -> Any:
+    """The value without what stands at these paths; `*` is every member and every item."""
+    here = [path for path in paths if path]
+    if not here:
+        return value
+    if isinstance(value, dict):
+        return {
+            name: without(item, _below(here, name))
+            for name, item in cast(Json, value).items()
+            if not any(path in ((name,), ("*",)) for path in here)
+        }
+    if isinstance(value, list):
+        return [without(item, _below(here, str(i))) for i, item in enumerate(cast("list[Any]", value))]
+    return value
+
+
+def _below(paths: Collection[Path], name: str) -> list[Path]:
+    return [path[1:] for path in paths if path[0] in (name, "*")]
+
+
+def replaced(value: Any, known: Mapping[str, str]) -> Any:
+    """The value with some strings, wherever they stand, in place of others."""
+    if not known:
+        return value
+    if isinstance(value, str):
+        return known.get(value, value)
+    if isinstance(value, dict):
+        return {name: replaced(item, known) for name, item in cast(Json, value).items()}
+    if isinstance(value, list):
+        return [replaced(item, known) for item in cast("list[Any]", value)]
+    return value
+
+
+def pretty(value: Any) -> str:
+    """A value as JSON in several lines, always in the same order."""
+    return msgspec.json.format(msgspec.json.encode(value, order="deterministic"), indent=2).decode()
+
+
+def difference(before: Any, after: Any, names: tuple[str, str] = ("recorded", "now")) -> str:
+    """The lines in which two values differ, with a few around them."""
+    import difflib
+
+    lines = difflib.unified_diff(pretty(before).splitlines(), pretty(after).splitlines(), *names, lineterm="")
+    return "\n".join(lines)
+
+
+def title(message: Json) -> str:
+    """A message in a few words."""
+    method = message.get("method")
+    if method is None:
+        return f"the answer to {message.get('id')!r}"
+    params = message.get("params")
+    if not isinstance(params, dict):
+        return str(method)
+    told = cast(Json, params)
+    target = told.get("name", told.get("uri"))
+    return str(method) if target is None else f"{method} {target!r}"

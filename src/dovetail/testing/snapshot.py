@@ -1,0 +1,42 @@
+"""A server's interface in a file, and failing when the server no longer fits it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from dovetail.protocol.errors import LocalError
+
+from .comparing import changes, report
+from .describing import Interface
+from .matching import pretty
+
+
+class SnapshotDiffers(AssertionError):
+    """A server offers something else than its snapshot says."""
+
+
+def save_snapshot(found: Interface, path: str | os.PathLike[str]) -> None:
+    """Write an interface to a file, in an order that makes good diffs."""
+    file = Path(path)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(pretty(found) + "\n", encoding="utf-8")
+
+
+def load_snapshot(path: str | os.PathLike[str]) -> Interface:
+    """Read an interface from a file."""
+    try:
+        return msgspec.json.decode(Path(path).read_bytes(), type=Interface)
+    except FileNotFoundError:
+        raise LocalError(f"There is no snapshot {os.fspath(path)}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+        raise LocalError(f"{os.fspath(path)} is no snapshot: {problem}") from None
+
+
+def check_snapshot(found: Interface, path: str | os.PathLike[str]) -> None:
+    """Fail, and say what has changed, unless an interface is the one in the file."""
+    different = changes(load_snapshot(path), found)
+    if different:
+        raise SnapshotDiffers(f"The server differs from {os.fspath(path)}:\n{report(different)}")
