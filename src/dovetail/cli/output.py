@@ -1,0 +1,133 @@
+"""What a command prints on stdout: tables and texts for people, one JSON object for scripts."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import sys
+import textwrap
+import unicodedata
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias, cast
+
+Style: TypeAlias = Literal["text", "json"]
+Rows: TypeAlias = "Sequence[Sequence[str]]"
+
+_GAP = "  "
+_NARROW = 20
+_BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""Characters that make a text look like another one."""
+
+
+def printable(text: str) -> str:
+    """A text that cannot move the cursor, hide what stands before it, or retitle a terminal."""
+    return "".join(_shown(char) for char in text.replace("\r\n", "\n"))
+
+
+def show_json(value: Any) -> None:
+    """Print a result for scripts, on one line."""
+    import msgspec
+
+    sys.stdout.write(msgspec.json.encode({"result": value}).decode() + "\n")
+    sys.stdout.flush()
+
+
+def show_text(text: str) -> None:
+    """Print a text as it is; on a terminal only what is harmless."""
+    text = printable(text) if sys.stdout.isatty() else text
+    sys.stdout.write(text if text.endswith("\n") else text + "\n")
+
+
+def show_value(value: Any) -> None:
+    """Print a JSON value for people: a list of flat objects as a table, other ones indented."""
+    columns = _columns(value)
+    if columns:
+        show_table(None, columns, [[_cell(row.get(name)) for name in columns] for row in value])
+        return
+    import msgspec
+
+    text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    if _rich():
+        from .rich_output import print_json
+
+        print_json(printable(text))
+    else:
+        show_text(text)
+
+
+def show_table(title: str | None, columns: Sequence[str], rows: Rows) -> None:
+    """Print a table; the last column is wrapped to what the terminal has left."""
+    if sys.stdout.isatty():
+        rows = [[printable(cell) for cell in row] for row in rows]
+        columns = [printable(name) for name in columns]
+    if _rich():
+        from .rich_output import print_table
+
+        print_table(title, columns, rows)
+        return
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    if title is not None:
+        print(title)
+    for line in _table(columns, rows, width):
+        print(line)
+
+
+def heading(text: str) -> str:
+    """The first line of a text, which is all that a table has room for."""
+    return text.strip().split("\n", 1)[0]
+
+
+def _table(columns: Sequence[str], rows: Rows, width: int | None) -> list[str]:
+    cells = [list(columns), *[[cell.replace("\n", " ") for cell in row] for row in rows]]
+    widths = [max(_width(row[index]) for row in cells) for index in range(len(columns))]
+    indent = _GAP + "".join(" " * size + _GAP for size in widths[:-1])
+    room = None if width is None else max(width - len(indent), _NARROW)
+    lines: list[str] = []
+    for row in cells:
+        head = _GAP + "".join(
+            cell + " " * (size - _width(cell)) + _GAP for cell, size in zip(row, widths[:-1], strict=False)
+        )
+        last = [row[-1]] if room is None else textwrap.wrap(row[-1], room) or [""]
+        lines += [(head if first == 0 else indent) + part for first, part in enumerate(last)]
+    lines.insert(1, _GAP + _GAP.join("-" * size for size in _fitting(widths, room)))
+    return [line.rstrip() for line in lines]
+
+
+def _fitting(widths: list[int], room: int | None) -> list[int]:
+    return widths if room is None else [*widths[:-1], min(widths[-1], room)]
+
+
+def _width(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
+
+
+def _columns(value: Any) -> list[str]:
+    """The columns of a list of objects that hold nothing but single values; none if it is something else."""
+    names: dict[str, None] = {}
+    for row in cast("list[Any]", value) if isinstance(value, list) else []:
+        if not isinstance(row, dict):
+            return []
+        for name, cell in cast("dict[str, Any]", row).items():
+            if isinstance(cell, (dict, list)):
+                return []
+            names[name] = None
+    return list(names)
+
+
+def _cell(value: Any) -> str:
+    import msgspec
+
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _rich() -> bool:
+    """Whether rich, which the extra `cli` brings, is to draw; only people look at a terminal."""
+    return sys.stdout.isatty() and importlib.util.find_spec("rich") is not None
+
+
+def _shown(char: str) -> str:
+    if char in "\n\t" or (char not in _BIDI and unicodedata.category(char) != "Cc"):
+        return char
+    return char.encode("unicode_escape").decode()

@@ -1,0 +1,47 @@
+"""The page about the commands tells the truth: its console blocks are run and print what it says."""
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import COMMAND, ROOT, environment
+
+PAGE = (ROOT / "docs" / "commands.md").read_text()
+BLOCKS = re.findall(r"^```console\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+SERVER = re.search(r"^```python\n(# inn\.py\n.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.splitlines()[0][2:32])
+def test_the_block_prints_what_the_page_says(block: str, tmp_path: Path) -> None:
+    assert SERVER is not None
+    (tmp_path / "inn.py").write_text(SERVER[1])
+    command = tmp_path / "bin" / "dovetail"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec {shlex.join(COMMAND)} "$@"\n')
+    command.chmod(0o755)
+    env = environment()
+    env["PATH"] = f"{command.parent}:{env['PATH']}"
+    printed = ""
+    for line in block.splitlines():
+        if line.startswith("$ "):
+            done = subprocess.run(
+                ["bash", "-c", f"exec 2>&1; {line[2:]}"],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=60,
+                cwd=tmp_path,
+                env=env,
+            )
+            printed += f"{line}\n{done.stdout}"
+    assert printed == block
+
+
+def test_every_verb_is_on_the_page() -> None:
+    from dovetail.cli.verbs import VERBS
+
+    for verb in VERBS:
+        assert re.search(rf"\b{verb}\b", PAGE), verb
