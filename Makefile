@@ -1,8 +1,9 @@
 # Every target sets up what it needs by itself: Python 3.11 or newer, make and git are enough.
-#   make demo    a short tour of a server, over stdio
+#   make demo    a short tour of the examples, over stdio
 #   make test    everything CI runs
 #   make check   linters, types, import contracts, the rules of the house
 #   make fast    the tests that need no other implementation
+#   make docs    the documentation as a site, in build/docs
 #   make bench   speed against other implementations (BENCH="--quick" for a short run)
 
 PYTHON ?= python3
@@ -22,11 +23,11 @@ unexport PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-.PHONY: help demo test check fast bench format peers clean
+.PHONY: help demo test check fast docs bench format peers clean
 .DELETE_ON_ERROR:
 
 help:
-	@sed -n '2,6s/^# *//p' Makefile
+	@sed -n '2,7s/^# *//p' Makefile
 
 demo: .venv/.ready
 	@$(PY) examples/tour.py
@@ -48,6 +49,10 @@ check: .venv/.ready
 fast: .venv/.ready
 	@$(PY) -m pytest -q -n $(WORKERS) -m "not interop and not slow" $(TESTS)
 
+docs: .venv/.docs
+	@.venv/bin/mkdocs build --quiet --strict
+	@echo "The site begins at build/docs/index.html."
+
 bench: .venv/.ready .peers/mcp/.ready .peers/node/.ready .peers/dovetail/.ready
 	@$(PY) -m bench $(BENCH)
 
@@ -63,6 +68,11 @@ clean:
 .venv/.ready: pyproject.toml .ci/venv
 	@echo "== setting up .venv (once)"
 	@$(INSTALL) .venv -e '.[dev]'
+	@touch $@
+
+.venv/.docs: .venv/.ready
+	@echo "== setting up mkdocs (once)"
+	@$(INSTALL) .venv -e '.[docs]'
 	@touch $@
 
 .peers/mcp/.ready: .ci/venv Makefile

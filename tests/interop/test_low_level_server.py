@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dovetail import Client, InvalidAnswer, NotFound, RemoteError, TextContents
+from dovetail import Client, InvalidAnswer, NotFound, Refused, RemoteError, TextContents
 from dovetail.client.blocking import BlockingClient
 from tests.interop.peers import ENVELOPE, HANDSHAKE, NEWEST_OF_ERAS, python_program
 
@@ -85,7 +85,7 @@ async def test_what_only_the_newest_revision_has() -> None:
     """Data that is no object; and a question, which is forbidden since our client declares no elicitation."""
     async with Client(python_program("mcp", "mcp_lowlevel_server.py"), revision=ENVELOPE) as client:
         assert (await client.call("numbers")).data == [1, 2, 3]
-        with pytest.raises(InvalidAnswer, match="InputRequired"):
+        with pytest.raises(Refused, match="on_elicit"):
             await client.call("ask")
 
 

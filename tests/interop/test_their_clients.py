@@ -85,8 +85,9 @@ def test_the_client_knows_the_server(seen: Seen) -> None:
     assert (seen["server"]["name"], seen["server"]["version"]) == ("joint", "3.2.1")
     assert seen["instructions"] == "Ask away."
     changing = {"listChanged": True}
-    for feature in ("tools", "resources", "prompts"):
+    for feature in ("tools", "prompts"):
         assert seen["capabilities"][feature] == changing
+    assert seen["capabilities"]["resources"] == {**changing, "subscribe": True}
     assert seen["capabilities"]["extensions"] == {"x.test/colours": {"shades": 3}}
     assert seen["capabilities"]["experimental"] == {"x.test/try": {}}
     assert ("title" in seen["server"]) == (seen.revision >= "2025-06-18")

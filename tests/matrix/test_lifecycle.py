@@ -71,12 +71,12 @@ async def test_capabilities_are_exactly_what_is_there(transport: Transport, revi
         said = oracle.answer(first[0])["result"]["capabilities"]
         assert said == {
             "tools": {"listChanged": True},
-            "resources": {"listChanged": True},
+            "resources": {"listChanged": True, "subscribe": True},
             "prompts": {"listChanged": True},
+            "logging": {},
             "extensions": {NOTES: {"limit": 10}},
             "experimental": EXPERIMENTAL,
         }
-        assert client.capabilities.logging is None
         assert client.capabilities.completions is None
 
 

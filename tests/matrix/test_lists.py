@@ -203,9 +203,10 @@ async def test_a_subscription_is_acknowledged_as_far_as_it_can_be_kept(
     transport: Transport, revision: str
 ) -> None:
     wanted = {"toolsListChanged": True, "promptsListChanged": True, "resourceSubscriptions": ["text://hello"]}
-    for empty, kept in ((True, {}), (False, {"toolsListChanged": True, "promptsListChanged": True})):
+    asked = {**wanted, "resourceSubscriptions": ["text://nowhere", "text://hello", "text://hello"]}
+    for empty, kept in ((True, {}), (False, wanted)):
         async with wired(target(transport, empty=empty), revision) as (wire, _):
-            wire.send(wire.request("subscriptions/listen", id="sub", notifications=wanted))
+            wire.send(wire.request("subscriptions/listen", id="sub", notifications=asked))
             first = await wire.receive()
             assert first["method"] == ACKNOWLEDGED
             assert first["params"] == {"_meta": {SUBSCRIPTION_ID: "sub"}, "notifications": kept}

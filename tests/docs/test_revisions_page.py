@@ -1,0 +1,59 @@
+"""The table in docs/revisions.md says what the revisions themselves say."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dovetail.protocol.revisions import REVISIONS
+from dovetail.protocol.revisions.revision import Revision
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "revisions.md"
+ROWS = {
+    cells[0]: cells[1:]
+    for line in PAGE.read_text().splitlines()
+    if line.startswith("|") and len(cells := [cell.strip() for cell in line.strip("|").split("|")]) > 2
+}
+
+FACTS: dict[str, Callable[[Revision], object]] = {
+    "a connection begins with": lambda r: "initialize" in r.methods,
+    "is it alive?": lambda r: "ping" in r.methods,
+    "a server asks its client": lambda r: r.server_requests == "direct",
+    "forms (elicitation)": lambda r: r.form,
+    "pages (elicitation by URL)": lambda r: "url" in r.known.get("ElicitParams", ()),
+    "sampling with tools": lambda r: "tools" in r.known["CreateMessageParams"],
+    "structured results": lambda r: r.structured,
+    "audio": lambda r: "audio" in r.content_types,
+    "links to resources": lambda r: "resource_link" in r.content_types,
+    "annotations of tools": lambda r: "annotations" in r.known["Tool"],
+    "titles": lambda r: "title" in r.known["Tool"],
+    "icons": lambda r: "icons" in r.known["Tool"],
+    "bad arguments of a tool": lambda r: r.bad_arguments,
+    "a resource that is not there": lambda r: r.not_found_code,
+    "batches of messages": lambda r: r.batching,
+    "log level": lambda r: "logging/setLevel" in r.methods,
+    "watching resources": lambda r: "resources/subscribe" in r.methods,
+    "how long results may be kept": lambda r: bool(r.cacheable),
+}
+
+
+def test_the_columns_are_the_revisions() -> None:
+    assert ROWS[""] == list(REVISIONS)
+
+
+@pytest.mark.parametrize("row", FACTS)
+def test_cells_are_the_same_exactly_where_the_revisions_agree(row: str) -> None:
+    facts = [FACTS[row](revision) for revision in REVISIONS.values()]
+    cells = ROWS[row]
+    for here in range(len(facts)):
+        for there in range(len(facts)):
+            assert (cells[here] == cells[there]) == (facts[here] == facts[there]), (row, cells[here], cells[there])
+    for cell, fact in zip(cells, facts, strict=True):
+        if isinstance(fact, bool) and set(cells) <= {"yes", "–"}:
+            assert (cell == "yes") == fact
+
+
+def test_every_row_is_checked() -> None:
+    rows = {row for row in ROWS if row and not re.fullmatch(r"-+", row)}
+    assert rows == set(FACTS)

@@ -1,0 +1,75 @@
+"""The clients of the official SDKs answer what our server asks, on both eras.
+
+`test_their_questions.py` has the other direction.
+"""
+
+import functools
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.interop.peers import ENVELOPE, NEWEST_OF_ERAS, node_program, python_program
+from tests.matrix import asking
+
+pytestmark = pytest.mark.interop
+
+PROGRAMS = {
+    "python": lambda: python_program("mcp", "mcp_answers.py"),
+    "typescript": lambda: node_program("typescript_answers.mjs"),
+}
+
+
+@functools.cache
+def answers(program: str, revision: str) -> dict[str, Any]:
+    mode = revision if revision == ENVELOPE else "legacy"
+    command = [*PROGRAMS[program](), mode, sys.executable, str(asking.__file__)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=55, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(params=[(program, revision) for program in PROGRAMS for revision in NEWEST_OF_ERAS])
+def got(request: pytest.FixtureRequest) -> dict[str, Any]:
+    found = answers(*request.param)
+    assert found["revision"] == request.param[1]
+    return found
+
+
+def text(got: dict[str, Any], tool: str) -> str:
+    assert not got[tool].get("error")
+    [block] = got[tool]["text"]
+    return block
+
+
+def test_forms(got: dict[str, Any]) -> None:
+    assert json.loads(text(got, "order")) == {"amount": 3, "colour": "GREEN", "wrapped": True, "note": None}
+    assert json.loads(text(got, "chain")) == [4, 8, 5, 1]
+    assert text(got, "by_hand") == "{'value': True} my state"
+
+
+def test_models_and_roots(got: dict[str, Any]) -> None:
+    assert text(got, "sample") == "2 messages, Be brief by m"
+    assert json.loads(text(got, "roots")) == ["file:///srv"]
+    assert json.loads(text(got, "together")) == [True, "2 messages, Be brief by m", 1]
+
+
+def test_pages(got: dict[str, Any]) -> None:
+    assert text(got, "page") == "accept"
+    if got["revision"] == ENVELOPE:
+        assert text(got, "behind_page") == "hello ann"
+    else:
+        page = {"mode": "url", "message": "Sign in", "url": "https://in.example", "elicitationId": "ann"}
+        assert got["behind_page"] == {"code": -32042, "data": {"elicitations": [page]}}
+
+
+def test_prompts_and_resources(got: dict[str, Any]) -> None:
+    assert (got["greet"], got["note"]) == ("Dear Ann", "sea: blue")
+
+
+def test_nobody_is_asked_twice(got: dict[str, Any]) -> None:
+    wanted = ["What will it be?", "First?", "8?", "Yes?", "Sure?", "Pay here"]
+    wanted += ["Sign in"] if got["revision"] == ENVELOPE else []
+    assert got["asked"] == [*wanted, "Who?", "Say?"]
