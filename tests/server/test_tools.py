@@ -497,3 +497,15 @@ class TestUnstructured:
 
     async def test_what_json_cannot_hold_is_a_failure_in_words(self):
         assert "cannot be written as JSON" in said(await outcome(object))
+
+
+async def test_a_tool_with_scopes_is_there_for_everyone_where_there_are_no_tokens() -> None:
+    server = Server("s")
+
+    @server.tool(scopes=["weather:read"])
+    def forecast() -> str:
+        return "rain"
+
+    async with Client(server) as client:
+        assert [tool.name for tool in await client.tools()] == ["forecast"]
+        assert (await client.call("forecast")).data == "rain"

@@ -53,6 +53,7 @@ class RegisteredTool:
         self.binding = binding
         self.definition = definition
         self.timeout = timeout
+        self.scopes: tuple[str, ...] = ()
         self._turns = None if concurrency is None else Turns(concurrency)
         self.unlimited = binding.is_async and timeout is None and concurrency is None
         schema = binding.output_schema
@@ -186,6 +187,8 @@ class ToolOptions(TypedDict, total=False):
     """Seconds after which a call is stopped and fails."""
     concurrency: int
     """How many calls run at once; more wait for their turn."""
+    scopes: Sequence[str]
+    """What a token must allow; without authorization, as over stdio, there is none to ask for."""
     icons: Iterable[Icon]
     meta: dict[str, Any]
     input_schema: dict[str, Any]
@@ -219,7 +222,9 @@ def make_tool(function: Callable[..., Any], **options: Unpack[ToolOptions]) -> R
         icons=list(icons) if icons else None,
         meta=options.get("meta"),
     )
-    return RegisteredTool(function, binding, definition, options.get("timeout"), options.get("concurrency"))
+    tool = RegisteredTool(function, binding, definition, options.get("timeout"), options.get("concurrency"))
+    tool.scopes = tuple(options.get("scopes", ()))
+    return tool
 
 
 def _annotations(options: ToolOptions) -> ToolAnnotations | None:
