@@ -33,6 +33,7 @@ demo: .venv/.ready
 	@$(PY) examples/tour.py
 
 test: check peers
+	@.ci/shells
 	@echo "== tests, examples and docs"
 	@$(PY) -m pytest -q -n $(WORKERS) $(TESTS) --ignore=tests/architecture
 

@@ -112,7 +112,8 @@ class _Reloader:
 
     def _start(self) -> None:
         self._down = None
-        back = self._back = ProcessChannel(self._command)
+        # Python takes a .pyc for fresh when source and .pyc share size and second: an edit could go unseen.
+        back = self._back = ProcessChannel(self._command, env={"PYTHONDONTWRITEBYTECODE": "1"})
         back.open(_End(self._from_server, lambda reason: self._ended(back, reason)))
         for message in self._continuity.greeting():
             back.send(msgspec.json.encode(message))
