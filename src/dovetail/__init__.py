@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from dovetail.client.client import Client
     from dovetail.client.questions import Elicitation
     from dovetail.protocol.errors import (
@@ -143,15 +145,23 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'dovetail' has no attribute {name!r}")
-    import importlib
+def lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """The `__getattr__` of a package whose names are imported from their modules when they are first used."""
 
-    value = getattr(importlib.import_module(f"dovetail.{home}"), name)
-    globals()[name] = value
-    return value
+    def find(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        import importlib
+        import sys
+
+        value = getattr(importlib.import_module(f"dovetail.{homes[name]}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return find
+
+
+__getattr__ = lazily(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

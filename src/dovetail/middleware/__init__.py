@@ -9,7 +9,9 @@ Each is imported when it is first used.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from dovetail import lazily
 
 if TYPE_CHECKING:
     from dovetail.middleware.cleaning import CleanOutput
@@ -48,15 +50,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'dovetail.middleware' has no attribute {name!r}")
-    import importlib
-
-    value = getattr(importlib.import_module(f"dovetail.{home}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazily(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -5,7 +5,9 @@ Each name is imported when it is first used: pytest loads this package in every 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from dovetail import lazily
 
 if TYPE_CHECKING:
     from .comparing import Change, changes, report
@@ -17,23 +19,23 @@ if TYPE_CHECKING:
     from .transcript import Line, Transcript
 
 _HOMES = {
-    "Asked": "script",
-    "Change": "comparing",
-    "Interface": "describing",
-    "Line": "transcript",
-    "Replay": "replay",
-    "Script": "script",
-    "SnapshotDiffers": "snapshot",
-    "Transcript": "transcript",
-    "TranscriptDiffers": "playback",
-    "UnexpectedQuestion": "script",
-    "changes": "comparing",
-    "check_snapshot": "snapshot",
-    "interface": "describing",
-    "load_snapshot": "snapshot",
-    "play_back": "playback",
-    "report": "comparing",
-    "save_snapshot": "snapshot",
+    "Asked": "testing.script",
+    "Change": "testing.comparing",
+    "Interface": "testing.describing",
+    "Line": "testing.transcript",
+    "Replay": "testing.replay",
+    "Script": "testing.script",
+    "SnapshotDiffers": "testing.snapshot",
+    "Transcript": "testing.transcript",
+    "TranscriptDiffers": "testing.playback",
+    "UnexpectedQuestion": "testing.script",
+    "changes": "testing.comparing",
+    "check_snapshot": "testing.snapshot",
+    "interface": "testing.describing",
+    "load_snapshot": "testing.snapshot",
+    "play_back": "testing.playback",
+    "report": "testing.comparing",
+    "save_snapshot": "testing.snapshot",
 }
 
 __all__ = [
@@ -57,15 +59,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'dovetail.testing' has no attribute {name!r}")
-    import importlib
-
-    value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazily(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:
