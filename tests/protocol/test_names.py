@@ -75,3 +75,12 @@ def test_defaults_and_examples_are_data():
 def test_breaches_are_named(schema, said):
     with pytest.raises(ValueError, match=said):
         header_paths(schema)
+
+
+def test_numbers_are_mirrored_only_where_asked_for():
+    schema = _tool(a={"type": "number", "x-mcp-header": "A"})
+    assert header_paths(schema, numbers=True) == {("a",): "A"}
+    with pytest.raises(ValueError, match="only a string, integer or boolean can"):
+        header_paths(schema)
+    with pytest.raises(ValueError, match="boolean or number can"):
+        header_paths(_tool(a={"type": "object", "x-mcp-header": "A"}), numbers=True)

@@ -7,6 +7,8 @@
     ├── InvalidAnswer     the peer answered, but not as the protocol or its own schema says
     ├── ToolFailed        the tool ran and said that it failed (an `isError` result)
     ├── ConnectionLost    the peer cannot be reached any more; calls in flight have no answer
+    │   ├── HttpStatus    an HTTP server answered with an error that is no message: status, url
+    │   └── SessionEnded  the server has ended the session; a new one can be begun
     ├── Timeout           no answer within the time given
     ├── Overtaken         a later request for the same took the place of this one
     ├── Refused           a person or a policy said no
@@ -59,6 +61,8 @@ class RemoteError(DovetailError):
         self.code = code
         self.message = message
         self.data = data
+        self.status: int | None = None
+        """The HTTP status of an error that came instead of an answer; None for one that names its request."""
 
 
 class NotFound(RemoteError):
@@ -80,6 +84,25 @@ class ToolFailed(DovetailError):
 
 class ConnectionLost(DovetailError):
     """The connection to the peer is gone, or could not be made."""
+
+
+class HttpStatus(ConnectionLost):
+    """An HTTP server answered a request with an error status and no message of the protocol."""
+
+    def __init__(self, message: str, status: int, url: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.url = url
+
+
+class SessionEnded(ConnectionLost):
+    """The server has ended the session (Streamable HTTP, "Session Management"); `session` was its id."""
+
+    def __init__(self, session: str, *, ran: bool) -> None:
+        super().__init__("the server has ended the session")
+        self.session = session
+        self.ran = ran
+        """Whether the request may have been served before: its stream broke off, it was not refused."""
 
 
 class Timeout(DovetailError, TimeoutError):

@@ -70,6 +70,11 @@ class ServerLifecycle:
         self._terms = Terms(revision, params.client_info, params.capabilities)
         return revision
 
+    def restore(self, terms: Terms, *, ready: bool) -> None:
+        """Take up a handshake that was made before."""
+        self._terms = terms
+        self.ready = ready
+
     def initialized(self) -> None:
         """The client's `notifications/initialized` arrived."""
         self.ready = self._terms is not None

@@ -10,6 +10,7 @@ import msgspec
 _TOOL = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _MIRRORED = ("string", "integer", "boolean")
+_MIRRORED_ONCE = (*_MIRRORED, "number")
 
 
 def check_tool_name(name: str) -> str | None:
@@ -23,13 +24,14 @@ def check_tool_name(name: str) -> str | None:
     return f"The tool name {told!r} contains {odd!r}; it should consist of A-Z, a-z, 0-9, _, - and . only."
 
 
-def header_paths(schema: dict[str, Any]) -> dict[tuple[str, ...], str]:
+def header_paths(schema: dict[str, Any], *, numbers: bool = False) -> dict[tuple[str, ...], str]:
     """The arguments that a tool's input schema mirrors into headers: path of property names -> header name.
 
     Raises ValueError naming the first breach: a name is a token, unique without regard to case, on a string,
     integer or boolean that is reached through `properties` alone (Streamable HTTP, "Custom Headers from Tool
-    Parameters").
+    Parameters"). With `numbers`, the type `number` is mirrored too, as it was in the draft that first had headers.
     """
+    kinds = _MIRRORED_ONCE if numbers else _MIRRORED
     if b"x-mcp-header" not in msgspec.json.encode(schema):
         return {}
     found: dict[tuple[str, ...], str] = {}
@@ -40,12 +42,10 @@ def header_paths(schema: dict[str, Any]) -> dict[tuple[str, ...], str]:
         path, node = stack.pop()
         reached.add(id(node))
         if "x-mcp-header" in node:
-            name = _checked(path, node)
+            name = _checked(path, node, kinds)
             other = owners.setdefault(name.lower(), path)
             if other is not path:
-                raise ValueError(
-                    f"the header {name} is asked for by both {'.'.join(other)} and {'.'.join(path)}"
-                )
+                raise ValueError(f"the header {name} is asked for by both {'.'.join(other)} and {'.'.join(path)}")
             found[path] = name
         properties = node.get("properties")
         if isinstance(properties, dict):
@@ -59,12 +59,13 @@ def header_paths(schema: dict[str, Any]) -> dict[tuple[str, ...], str]:
     return found
 
 
-def _checked(path: tuple[str, ...], node: dict[str, Any]) -> str:
+def _checked(path: tuple[str, ...], node: dict[str, Any], kinds: tuple[str, ...]) -> str:
     name, place = node["x-mcp-header"], ".".join(path) or "the root"
     if not isinstance(name, str) or not _TOKEN.fullmatch(name):
         raise ValueError(f"the header {name!r} of {place} is no HTTP token")
-    if node.get("type") not in _MIRRORED:
-        raise ValueError(f"{place} cannot be mirrored into a header: only a string, integer or boolean can")
+    if node.get("type") not in kinds:
+        allowed = ", ".join(kinds[:-1])
+        raise ValueError(f"{place} cannot be mirrored into a header: only a {allowed} or {kinds[-1]} can")
     return name
 
 
@@ -77,11 +78,7 @@ def _refuse_elsewhere(schema: dict[str, Any], reached: set[int]) -> None:
         node = stack.pop()
         if isinstance(node, dict):
             known = cast("dict[str, object]", node)
-            if (
-                "x-mcp-header" in known
-                and id(known) not in reached
-                and isinstance(known["x-mcp-header"], str)
-            ):
+            if "x-mcp-header" in known and id(known) not in reached and isinstance(known["x-mcp-header"], str):
                 raise ValueError(f"the header {known['x-mcp-header']!r} stands where no fixed path leads to")
             is_map = id(known) in reached and "type" not in known
             stack.extend(sub for key, sub in known.items() if key not in _DATA or is_map)
