@@ -76,6 +76,9 @@ class Peer:
     def overlong(self, line: TooLong) -> None:
         raise AssertionError("a memory channel has no longest line")
 
+    def failed(self, id: Id, problem: Exception) -> None:
+        raise AssertionError(f"a memory channel loses no single request: {id!r}, {problem}")
+
     def disconnected(self, reason: str | None) -> None:
         self.reason = reason
         self.ended.set()

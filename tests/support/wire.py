@@ -9,6 +9,7 @@ from dovetail.protocol.envelope import CLIENT_CAPABILITIES, CLIENT_INFO, VERSION
 from dovetail.protocol.revisions import REVISIONS
 from dovetail.transports.base import Channel
 from dovetail.transports.process import ProcessChannel
+from dovetail.wire.jsonrpc import Id
 from dovetail.wire.lines import TooLong
 from tests.support.oracle import Oracle
 
@@ -41,6 +42,9 @@ class Wire:
 
     def overlong(self, line: TooLong) -> None:
         raise AssertionError(f"a line of {line.size} bytes came")
+
+    def failed(self, id: Id, problem: Exception) -> None:
+        self._incoming.put_nowait(problem)
 
     def disconnected(self, reason: str | None) -> None:
         self._incoming.put_nowait(ConnectionError(reason))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from dovetail.wire.jsonrpc import Id
 from dovetail.wire.lines import TooLong
 from tests.support.raw import PATIENCE
 
@@ -23,6 +24,9 @@ class Collector:
 
     def overlong(self, line: TooLong) -> None:
         self.take(line)
+
+    def failed(self, id: Id, problem: Exception) -> None:
+        raise AssertionError(f"a channel of lines loses no single request: {id!r}, {problem}")
 
     def disconnected(self, reason: str | None) -> None:
         self.ends.append(reason)

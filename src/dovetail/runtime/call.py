@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from math import inf, isfinite
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dovetail.protocol.envelope import PROGRESS_TOKEN, meta_of
 from dovetail.protocol.terms import Terms
+from dovetail.transports.base import Outlet
 from dovetail.wire import codec
 from dovetail.wire.jsonrpc import Id, Request
 
@@ -26,7 +27,9 @@ class Call:
         "_progress",
         "_token",
         "_told",
+        "code",
         "connection",
+        "outlet",
         "problem",
         "request",
         "silent",
@@ -34,13 +37,16 @@ class Call:
         "terms",
     )
 
-    def __init__(self, connection: Connection, request: Request, terms: Terms) -> None:
+    def __init__(self, connection: Connection, request: Request, terms: Terms, outlet: Outlet | None = None) -> None:
         self.connection = connection
+        self.outlet: Outlet = connection if outlet is None else outlet
         self.request = request
         self.terms = terms
         self.task: asyncio.Task[None] | None = None
         self.problem: BaseException | None = None
         """What a handler raised, unforeseen, when the answer only tells of it in words."""
+        self.code: int | None = None
+        """The code of the error that the request ended in."""
         self.silent = False
         """Cancelled, or answered: nothing more is sent for this request."""
         meta = meta_of(request.params)
@@ -70,16 +76,26 @@ class Call:
             return
         self._progress = progress
         line = self._line(progress, total, message)
-        if self.connection.congested:
+        if self.outlet.congested:
             await self._hold(line)
             return
         self._held = None
-        self.connection.send(line)
+        self.outlet.send(line)
+
+    def notify(self, method: str, params: dict[str, Any] | None = None) -> None:
+        """Send a notification that belongs to this request."""
+        self.outlet.send(codec.notification(method, None if params is None else codec.encode(params)))
+
+    def stop(self) -> None:
+        """Stop serving it: the handler is cancelled, and nothing more is sent."""
+        self.silent = True
+        if self.task is not None:
+            self.task.cancel()
 
     def flush(self) -> None:
         """Send the progress that was held back, before the answer goes out."""
         if self._held is not None and not self.silent:
-            self.connection.send(self._held)
+            self.outlet.send(self._held)
             self._held = None
 
     async def _hold(self, line: bytes) -> None:
@@ -90,7 +106,7 @@ class Call:
         await asyncio.sleep(0)
 
     async def _flush_later(self) -> None:
-        await self.connection.drained()
+        await self.outlet.drained()
         self.flush()
 
     def _line(self, progress: float, total: float | None, message: str | None) -> bytes:

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_REQUEST, ProtocolError
 from dovetail.protocol.terms import Terms
-from dovetail.transports.base import Channel
+from dovetail.transports.base import Channel, Outlet
 from dovetail.wire import codec
 from dovetail.wire.jsonrpc import Failure, Id, Invalid, Message, Notification, Request, Response
 from dovetail.wire.lines import TooLong
@@ -25,6 +25,9 @@ logger = logging.getLogger("dovetail")
 
 CLEAN_UP_SECONDS = 1.0
 """How long a closing connection waits for handlers that it has cancelled."""
+
+_LAST_WORDS_SECONDS = 0.1
+"""How long the outlet of a call that was stopped stays open for what its handler still has to take back."""
 
 MAX_OWED = 4096
 """Answers that may pile up for a peer that does not read, while we wait for its answers ourselves."""
@@ -92,8 +95,7 @@ class Connection:
         self._calls: dict[Id, Call] = {}
         self._stopping: set[asyncio.Task[None]] = set()
         self._resuming: asyncio.Task[None] | None = None
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._idle: asyncio.Future[None] | None = None
         self._reading = True
         self._gone: str | None = None
         self._closed = False
@@ -120,6 +122,19 @@ class Connection:
         """Begin to read."""
         self._channel.open(self)
 
+    @property
+    def mute(self) -> str | None:
+        """A channel carries requests both ways."""
+        return None
+
+    def finish(self, line: bytes | None) -> None:
+        """Send the answer to a request."""
+        if line is not None:
+            self.send(line)
+
+    def let_go(self, retry: float) -> None:
+        """A channel carries all that there is; nobody can come back to it."""
+
     def send(self, line: bytes) -> None:
         """Send one encoded message."""
         if self._trace is not None:
@@ -134,13 +149,21 @@ class Connection:
         """Wait while the peer lags behind."""
         await self._channel.drained()
 
-    async def finish_calls(self, grace: float) -> None:
-        """Let the requests in flight end within the grace period; stop those that have not."""
+    async def finish_calls(self, grace: float, farewell: ProtocolError | None = None) -> None:
+        """Let the requests in flight end within the grace period; stop those that have not.
+
+        They end without an answer, or with a farewell, where somebody may come back to ask what became of them.
+        """
         try:
             async with asyncio.timeout(grace):
-                await self._idle.wait()
+                while self._calls:
+                    self._idle = self._loop.create_future()
+                    await self._idle
         except TimeoutError:
             logger.warning("%d calls were still running after %g s and were stopped", len(self._calls), grace)
+        if farewell is not None:
+            for call in self._calls.values():
+                call.outlet.finish(_failed(call, farewell))
         self._stop_calls()
 
     async def close(self) -> None:
@@ -170,10 +193,7 @@ class Connection:
         if self._trace is not None:
             self._trace("received", line)
         message = codec.decode(line)
-        if isinstance(message, list):
-            self._batch(message)
-        else:
-            self._take(message, None)
+        self.take(message, self)
         if self._reading and self._channel.congested:
             if not isinstance(message, _ANSWERS_NOBODY):
                 self._wait_for_reader()
@@ -186,7 +206,11 @@ class Connection:
 
         seen = outline_of_ends(line.head, line.tail)
         message = f"Message too long: {line.size} bytes"
-        self._take(Invalid(seen.id, INVALID_REQUEST, message, seen.reply), None)
+        self.take(Invalid(seen.id, INVALID_REQUEST, message, seen.reply), self)
+
+    def failed(self, id: Id, problem: Exception) -> None:
+        """One request of ours could not be delivered, or its answer is lost."""
+        self.pending.fail_one(id, problem)
 
     def disconnected(self, reason: str | None) -> None:
         """The channel has ended: nobody will answer, so whoever waits is told."""
@@ -195,10 +219,19 @@ class Connection:
             self.pending.fail_all(self._gone)
             self._service.disconnected(reason)
 
-    def _take(self, message: Message, batch: Batch | None) -> None:
+    def take(self, message: Message | list[Message], outlet: Outlet) -> None:
+        """Take a message, or a batch, that was read; what is said about it goes to the outlet."""
+        if self._closed:
+            outlet.finish(None)
+        elif isinstance(message, list):
+            self._batch(message, outlet)
+        else:
+            self._take(message, outlet)
+
+    def _take(self, message: Message, outlet: Outlet) -> None:
         kind = type(message)
         if kind is Request:
-            self._start(message, batch)  # type: ignore[arg-type]
+            self._start(message, outlet)  # type: ignore[arg-type]
         elif isinstance(message, Notification):
             self._notified(message)
         elif isinstance(message, Response):
@@ -206,88 +239,113 @@ class Connection:
         elif isinstance(message, Failure):
             self.pending.fail(message)
         elif isinstance(message, Invalid):
-            self._invalid(message, batch)
+            self._invalid(message, outlet)
 
-    def _batch(self, messages: list[Message]) -> None:
+    def _batch(self, messages: list[Message], outlet: Outlet) -> None:
         if not self._service.batching:
-            self._invalid(
-                Invalid(None, INVALID_REQUEST, "Invalid request: this revision has no batches"), None
-            )
+            self._invalid(Invalid(None, INVALID_REQUEST, "Invalid request: this revision has no batches"), outlet)
             return
-        batch = Batch(self)
+        batch = Batch(outlet, sum(isinstance(message, Request | Invalid) for message in messages))
         for message in messages:
             self._take(message, batch)
         batch.seal()
 
-    def _invalid(self, message: Invalid, batch: Batch | None) -> None:
+    def _invalid(self, message: Invalid, outlet: Outlet) -> None:
         if message.reply or (message.bare and message.id in self.pending):
             self.pending.garbled(message)
+            outlet.finish(None)
             return
         if not self._service.answers_refused(message.id):
             # Said aloud once: who prints to stdout by mistake prints a lot.
             level = logging.DEBUG if self._heard_noise else logging.WARNING
             logger.log(level, "The peer sent something that is no message: %s", message.message)
             self._heard_noise = True
+            outlet.finish(None)
             return
         null_id = self._service.null_id
-        answer = codec.failure(message.id, message.code, message.message, null_id=null_id)
-        self._answer(answer, batch)
+        outlet.finish(codec.failure(message.id, message.code, message.message, null_id=null_id))
 
-    def _start(self, request: Request, batch: Batch | None) -> None:
+    def _start(self, request: Request, outlet: Outlet) -> None:
         id = request.id
         try:
             if id in self._calls:
                 raise ProtocolError(INVALID_REQUEST, f"A request with id {id!r} is in flight already")
             if len(self._calls) >= MAX_IN_FLIGHT:
                 raise ProtocolError(INTERNAL_ERROR, f"More than {MAX_IN_FLIGHT} requests are in flight")
-            call = Call(self, request, self._service.terms_for(request))
+            call = Call(self, request, self._service.terms_for(request), outlet)
             outcome = self._service.serve(call)
         except ProtocolError as refusal:
-            self._answer(_failed(id, refusal), batch)
+            outlet.finish(_refused(id, refusal))
             return
         except Exception:
             logger.exception("Serving %s failed", request.method)
-            self._answer(_failed(id, _internal_error()), batch)
+            outlet.finish(_refused(id, _internal_error()))
             return
         if isinstance(outcome, bytes):
-            self._answer(codec.response(id, outcome), batch)
+            outlet.finish(codec.response(id, outcome))
             return
         if outcome is None:
+            outlet.finish(None)
             return
         self._calls[id] = call
-        self._idle.clear()
-        call.task = self._loop.create_task(self._run(call, outcome, batch))
-        if batch is not None:
-            batch.expect(call.task)
+        call.task = self._loop.create_task(self._run(call, outcome))
 
-    async def _run(self, call: Call, work: Work, batch: Batch | None) -> None:
+    async def serve_alone(self, call: Call) -> bytes | None:
+        """Serve a request in the task that brought it, whatever ids others have; None if it was stopped.
+
+        For transports where each request is a world of its own; who brought it stops it with `Call.stop`.
+        """
         id = call.request.id
         try:
-            if self._channel.congested:
-                # Answers for a peer that does not read would pile up.
-                await self._channel.drained()
-            answer = codec.response(id, await work())
+            outcome = self._service.serve(call)
         except ProtocolError as refusal:
-            answer = _failed(id, refusal)
+            return _failed(call, refusal)
+        except Exception:
+            logger.exception("Serving %s failed", call.request.method)
+            return _failed(call, _internal_error())
+        if isinstance(outcome, bytes):
+            return codec.response(id, outcome)
+        if outcome is None:
+            return None
+        call.task = asyncio.current_task()
+        answer = await self._outcome(call, outcome)
+        call.flush()
+        call.silent = True
+        return answer
+
+    async def _outcome(self, call: Call, work: Work) -> bytes | None:
+        """The answer that some work leads to; None if the call was stopped meanwhile."""
+        try:
+            if call.outlet.congested:
+                # Answers for a peer that does not read would pile up.
+                await call.outlet.drained()
+            answer = codec.response(call.request.id, await work())
+        except ProtocolError as refusal:
+            answer = _failed(call, refusal)
         except asyncio.CancelledError:
             if call.silent:
-                return
+                return None
             logger.exception("%s was cancelled by its own handler", call.request.method)
-            answer = _failed(id, _internal_error())
+            answer = _failed(call, _internal_error())
         except BaseException:
             # Also SystemExit and KeyboardInterrupt: a handler must not be able to end the process.
             logger.exception("Serving %s failed", call.request.method)
-            answer = _failed(id, _internal_error())
+            answer = _failed(call, _internal_error())
+        return answer
+
+    async def _run(self, call: Call, work: Work) -> None:
+        outlet = call.outlet
+        answer = await self._outcome(call, work)
         try:
-            if self._channel.congested and not call.silent:
-                await self._channel.drained()
+            if outlet.congested and not call.silent:
+                await outlet.drained()
         except asyncio.CancelledError:
             # Ours, if the call was stopped; else the handler's own, which came too late to stop its answer.
             pass
         if not call.silent:
             call.flush()
             self._forget(call)
-            self._answer(answer, batch, call.task)
+            outlet.finish(answer)
             if not self._calls:
                 # Nobody else is about to answer, so there is nothing to wait for and write together with.
                 self._channel.flush()
@@ -295,14 +353,8 @@ class Connection:
     def _forget(self, call: Call) -> None:
         call.silent = True
         self._calls.pop(call.request.id, None)
-        if not self._calls:
-            self._idle.set()
-
-    def _answer(self, line: bytes, batch: Batch | None, task: asyncio.Task[None] | None = None) -> None:
-        if batch is None:
-            self.send(line)
-        else:
-            batch.add(line, task)
+        if not self._calls and self._idle is not None and not self._idle.done():
+            self._idle.set_result(None)
 
     def _notified(self, notification: Notification) -> None:
         method, params = notification.method, notification.params
@@ -327,10 +379,22 @@ class Connection:
 
     def _stop(self, call: Call) -> None:
         self._forget(call)
-        if call.task is not None:
-            call.task.cancel()
-            self._stopping.add(call.task)
-            call.task.add_done_callback(self._stopping.discard)
+        task = call.task
+        if task is None:
+            call.outlet.finish(None)
+            return
+        task.cancel()
+        self._stopping.add(task)
+        task.add_done_callback(self._stopping.discard)
+
+        def finish(_: object = None) -> None:
+            if not ending.cancelled():
+                ending.cancel()
+                call.outlet.finish(None)
+
+        # Not before its questions are taken back, which go the same way; but a handler may take its time to end.
+        ending = self._loop.call_later(_LAST_WORDS_SECONDS, finish)
+        task.add_done_callback(finish)
 
     def _stop_calls(self) -> None:
         for call in list(self._calls.values()):
@@ -359,26 +423,40 @@ class Connection:
 class Batch:
     """The answers to a batch, sent together when the last one is there (2025-03-26, "Batching")."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, outlet: Outlet, size: int) -> None:
+        self._outlet = outlet
         self._answers: list[bytes] = []
-        self._open: set[asyncio.Task[None]] = set()
+        self._missing = size
         self._sealed = False
 
-    def expect(self, task: asyncio.Task[None]) -> None:
-        """One more answer will come before this task ends, or none if its call is cancelled."""
-        self._open.add(task)
-        task.add_done_callback(self._ended)
+    @property
+    def congested(self) -> bool:
+        """Whether the peer reads more slowly than we write."""
+        return self._outlet.congested
 
-    def add(self, line: bytes, task: asyncio.Task[None] | None) -> None:
-        """An answer that was there at once, or that this task has brought."""
-        self._answers.append(line)
-        self._ended(task)
+    @property
+    def mute(self) -> str | None:
+        """Why the peer cannot be asked anything here, if it cannot."""
+        return self._outlet.mute
 
-    def _ended(self, task: asyncio.Task[None] | None) -> None:
-        if task is not None:
-            self._open.discard(task)
+    def send(self, line: bytes) -> None:
+        """What is said before the answers goes out by itself."""
+        self._outlet.send(line)
+
+    def finish(self, line: bytes | None) -> None:
+        """One request of the batch was answered, or ended without an answer; the same for what cannot be read."""
+        self._missing -= 1
+        if line is not None:
+            self._answers.append(line)
         self._send_if_complete()
+
+    def let_go(self, retry: float) -> None:
+        """Close the connection and have the peer come back for the rest."""
+        self._outlet.let_go(retry)
+
+    async def drained(self) -> None:
+        """Wait while the peer lags behind."""
+        await self._outlet.drained()
 
     def seal(self) -> None:
         """The whole batch has been read."""
@@ -386,12 +464,16 @@ class Batch:
         self._send_if_complete()
 
     def _send_if_complete(self) -> None:
-        if self._sealed and not self._open and self._answers:
-            self._connection.send(codec.batch(self._answers))
-            self._answers = []
+        if self._sealed and self._missing <= 0:
+            self._outlet.finish(codec.batch(self._answers) if self._answers else None)
 
 
-def _failed(id: Id, error: ProtocolError) -> bytes:
+def _failed(call: Call, error: ProtocolError) -> bytes:
+    call.code = error.code
+    return _refused(call.request.id, error)
+
+
+def _refused(id: Id, error: ProtocolError) -> bytes:
     return codec.failure(id, error.code, error.message, error.data, null_id=False)
 
 

@@ -84,7 +84,10 @@ async def pass_out(
         if progress is not None:
             body = {**body, "_meta": {**exchange.meta, PROGRESS_TOKEN: id}}
         encoded = codec.encode(body) if body else None
-        return as_object(method, await pending.request(method, encoded, Patience(timeout), id=id, on_progress=progress))
+        raw = await pending.request(
+            method, encoded, Patience(timeout), id=id, on_progress=progress, outlet=call.outlet
+        )
+        return as_object(method, raw)
 
     exchange = Exchange(role, "out", method, params, terms.revision, peer=terms.client, principal=terms.principal)
     return await chain.run(exchange, last)

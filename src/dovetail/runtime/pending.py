@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
@@ -14,10 +13,12 @@ from dovetail.protocol.errors import (
     RESOURCE_NOT_FOUND,
     ConnectionLost,
     InvalidAnswer,
+    LocalError,
     NotFound,
     RemoteError,
     Timeout,
 )
+from dovetail.transports.base import Outlet
 from dovetail.wire import codec
 from dovetail.wire.jsonrpc import Failure, Id, Invalid
 
@@ -54,13 +55,17 @@ class _Pending:
         "limit",
         "method",
         "on_progress",
+        "outlet",
         "patience",
         "since",
         "timer",
     )
 
-    def __init__(self, method: str, future: asyncio.Future[Any], on_progress: OnProgress | None) -> None:
+    def __init__(
+        self, method: str, future: asyncio.Future[Any], on_progress: OnProgress | None, outlet: Outlet
+    ) -> None:
         self.method = method
+        self.outlet = outlet
         self.future = future
         self.on_progress = on_progress
         self.cancellable = True
@@ -89,7 +94,7 @@ class PendingRequests:
         self._callbacks: set[asyncio.Future[None]] = set()
         self._pauses = 0
         self._paused_at = 0.0
-        self._turns: deque[asyncio.Future[None]] = deque()
+        self._turns: dict[asyncio.Future[None], None] = {}
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -111,8 +116,9 @@ class PendingRequests:
         id: int | None = None,
         on_progress: OnProgress | None = None,
         cancellable: bool = True,
+        outlet: Outlet | None = None,
     ) -> Any:
-        """Send a request and wait for its result.
+        """Send a request and wait for its result; one that belongs to a call of the peer goes where that call's go.
 
         When the time is up, or the caller is cancelled, the peer is told, except for initialize, which
         must not be cancelled (cancellation, "Behavior Requirements").
@@ -123,11 +129,15 @@ class PendingRequests:
             raise ConnectionLost(self._connection.gone)
         if id is None:
             id = self.take_id()
-        pending = _Pending(method, self._loop.create_future(), on_progress)
+        if outlet is None:
+            outlet = self._connection
+        elif outlet.mute is not None:
+            raise LocalError(f"{method} cannot be sent to the client: {outlet.mute}")
+        pending = _Pending(method, self._loop.create_future(), on_progress, outlet)
         pending.cancellable = cancellable
         self._waiting[id] = pending
         self._arm(id, pending, patience)
-        self._connection.send(codec.request(id, method, params))
+        outlet.send(codec.request(id, method, params))
         try:
             return await pending.future
         except (Timeout, asyncio.CancelledError) as stop:
@@ -152,12 +162,12 @@ class PendingRequests:
             logger.warning("The peer could not read a message: %s (code %d)", failure.message, failure.code)
             return
         kind = NotFound if failure.code in _NOT_FOUND else RemoteError
-        self._fail(failure.id, kind(failure.code, failure.message, failure.data))
+        self.fail_one(failure.id, kind(failure.code, failure.message, failure.data))
 
     def garbled(self, message: Invalid) -> None:
         """An answer arrived that cannot be read: the call that waits for it fails now."""
         if message.id is not None:
-            self._fail(message.id, InvalidAnswer(f"The answer cannot be read: {message.message}"))
+            self.fail_one(message.id, InvalidAnswer(f"The answer cannot be read: {message.message}"))
         else:
             logger.warning("An answer without a readable id was dropped: %s", message.message)
 
@@ -227,13 +237,15 @@ class PendingRequests:
             )
 
     def _cancel(self, id: Id, reason: str) -> None:
-        if self._waiting[id].cancellable:
-            self._connection.notify("notifications/cancelled", {"requestId": id, "reason": reason})
+        pending = self._waiting[id]
+        if pending.cancellable:
+            params = codec.encode({"requestId": id, "reason": reason})
+            pending.outlet.send(codec.notification("notifications/cancelled", params))
 
     async def _turn(self) -> None:
         """Wait until a request has been answered, or the connection is lost."""
         turn: asyncio.Future[None] = self._loop.create_future()
-        self._turns.append(turn)
+        self._turns[turn] = None
         try:
             await turn
         except asyncio.CancelledError:
@@ -244,12 +256,14 @@ class PendingRequests:
 
     def _next_turn(self) -> None:
         while self._turns:
-            turn = self._turns.popleft()
+            turn = next(iter(self._turns))
+            del self._turns[turn]
             if not turn.done():
                 turn.set_result(None)
                 return
 
-    def _fail(self, id: Id, problem: Exception) -> None:
+    def fail_one(self, id: Id, problem: Exception) -> None:
+        """A request will not be answered; the others may be."""
         pending = self._waiting.get(id)
         if pending is not None and not pending.future.done():
             pending.future.set_exception(problem)

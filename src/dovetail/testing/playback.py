@@ -11,6 +11,7 @@ import msgspec
 
 from dovetail.client.targets import Target, find_target
 from dovetail.protocol.envelope import SERVER_INFO
+from dovetail.wire.jsonrpc import Id
 from dovetail.wire.lines import TooLong
 
 from .matching import Json, Path, as_path, difference, replaced, same, title, without
@@ -83,6 +84,9 @@ class _Ear:
 
     def overlong(self, line: TooLong) -> None:
         """Nothing that long was recorded."""
+
+    def failed(self, id: Id, problem: Exception) -> None:
+        """A channel in memory loses nothing."""
 
     def disconnected(self, reason: str | None) -> None:
         self.gone = reason or "it closed the connection"

@@ -12,6 +12,7 @@ import msgspec
 from dovetail.protocol.envelope import PROGRESS_TOKEN, SUBSCRIPTION_ID
 from dovetail.protocol.errors import INTERNAL_ERROR, METHOD_NOT_FOUND
 from dovetail.transports.base import Channel
+from dovetail.wire.jsonrpc import Id
 from dovetail.wire.lines import TooLong
 
 from .matching import GREETINGS, Json, difference, essence, same, title
@@ -95,6 +96,9 @@ class _Player:
 
     def overlong(self, line: TooLong) -> None:
         """A channel in memory has no limit."""
+
+    def failed(self, id: Id, problem: Exception) -> None:
+        """A channel in memory loses nothing."""
 
     def disconnected(self, reason: str | None) -> None:
         """The client is gone."""

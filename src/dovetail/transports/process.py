@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 
 from dovetail.protocol.errors import ConnectionLost
+from dovetail.wire.jsonrpc import Id
 from dovetail.wire.lines import TooLong
 
 from .base import MAX_LINE, Receiver
@@ -151,6 +152,7 @@ class _Nobody:
 
     def received(self, line: bytes) -> None: ...
     def overlong(self, line: TooLong) -> None: ...
+    def failed(self, id: Id, problem: Exception) -> None: ...
     def disconnected(self, reason: str | None) -> None: ...
 
 
