@@ -426,8 +426,8 @@ class TestRevisions:
             Server("s", revisions=revisions)
 
 
-def test_a_transport_that_does_not_exist_yet_is_named():
-    with pytest.raises(LocalError, match="There is no transport 'pigeon' yet; there is 'stdio'"):
+def test_a_transport_that_does_not_exist_is_named():
+    with pytest.raises(LocalError, match="There is no transport 'pigeon'; there are stdio, http, unix and tcp"):
         Server("s").run("pigeon")
 
 

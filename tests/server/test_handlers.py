@@ -56,6 +56,7 @@ async def test_the_same_on_every_revision(name: str):
         assert caught.value.code == -32603
 
 
+@pytest.mark.sends_wrong("a code of the handler's own")
 async def test_a_protocol_error_goes_out_as_it_is():
     def refuse() -> str:
         raise ProtocolError(-32042, "Sign in first", {"x": 1})

@@ -88,6 +88,7 @@ class TestTemplates:
             assert (caught.value.code, caught.value.data) == (-32602, {"uri": "user://five/posts/a"})
 
     @EVERY
+    @pytest.mark.sends_wrong("what is no URI")
     @pytest.mark.parametrize("uri", ["user://5", "user://5/posts/a/b", "file://../etc/passwd", "file://a/%2e%2e/b", ""])
     async def test_what_no_template_matches_is_not_found(self, name: str, uri: str):
         async with Client(self.server(), revision=name) as client:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dovetail import Client, Context, Server
+from dovetail import Client, Context, InputRequired, RemoteError, Server
 from dovetail.protocol.errors import INVALID_PARAMS
 from dovetail.protocol.rounds import MAX_ROUNDS
 from dovetail.protocol.seal import KeyRing
@@ -372,6 +372,7 @@ async def test_answers_that_are_missing_are_asked_for_again() -> None:
             assert call.result["structuredContent"] == [1, 2]
 
 
+@pytest.mark.sends_wrong("answers of the wrong kind")
 async def test_answers_that_nobody_asked_for_are_ignored() -> None:
     one, two = Shop(), Shop()
     async with asked(one.server) as a, asked(two.server) as b:
@@ -385,6 +386,7 @@ async def test_answers_that_nobody_asked_for_are_ignored() -> None:
             assert call.messages == ["30 in all. Sure?"]
 
 
+@pytest.mark.sends_wrong("answers of the wrong kind")
 async def test_an_answer_that_cannot_be_read_leaves_the_state_good() -> None:
     shop, replica = Shop(), Shop()
     async with asked(shop.server) as client, asked(replica.server) as other:
@@ -458,3 +460,61 @@ async def test_a_call_that_waits_on_another_loop_runs_again_here() -> None:
 def test_keys_are_looked_at_when_the_server_is_made() -> None:
     with pytest.raises(Exception, match="16 bytes"):
         Server("weak", state_keys=[b"weak"])
+
+
+@pytest.mark.sends_wrong("answers of the wrong kind")
+class TestAnswersWithoutAState:
+    """2026-07-28 mrtr: `requestState` is optional, so a handler that keeps none takes answers from who brings none."""
+
+    def server(self) -> tuple[Server, list[str]]:
+        server, taken = Server("guests", state_keys=KEYS), []
+
+        @server.tool
+        async def greet(ctx: Context) -> str | InputRequired:
+            number = await ctx.step("number", lambda: taken.append("step") or len(taken))
+            if "name" not in ctx.answers:
+                return InputRequired({"name": ctx.ask.elicit("Name?", str)})
+            return f"{ctx.answers['name'].content['value']} {number}"
+
+        @server.tool
+        async def pay(ctx: Context) -> str | InputRequired:
+            if "sure" not in ctx.answers:
+                return InputRequired({"sure": ctx.ask.elicit("Sure?", bool)}, state="a price")
+            taken.append("paid")
+            return "paid"
+
+        return server, taken
+
+    async def test_a_handler_that_keeps_none_takes_them(self) -> None:
+        server, taken = self.server()
+        async with asked(server) as client:
+            answers = {"name": accept("Ann"), "other": accept(1), "wrong": 5}
+            result = await client.request("tools/call", {"name": "greet", "inputResponses": answers})
+        assert result["structuredContent"] == "Ann 1"
+        assert taken == ["step"], "also when it runs twice for that"
+
+    async def test_one_that_cannot_be_read_is_refused(self) -> None:
+        server, _ = self.server()
+        async with asked(server) as client:
+            with pytest.raises(RemoteError) as caught:
+                await client.request("tools/call", {"name": "greet", "inputResponses": {"name": 12345}})
+        assert caught.value.code == INVALID_PARAMS
+
+    async def test_others_are_asked_for_again(self) -> None:
+        server, _ = self.server()
+        async with asked(server) as client:
+            result = await client.request("tools/call", {"name": "greet", "inputResponses": {"other": accept("x")}})
+        assert list(result["inputRequests"]) == ["name"]
+
+    async def test_a_handler_that_keeps_one_does_not_take_them(self) -> None:
+        server, taken = self.server()
+        async with asked(server) as client:
+            result = await client.request("tools/call", {"name": "pay", "inputResponses": {"sure": accept(True)}})
+        assert list(result["inputRequests"]) == ["sure"] and taken == []
+
+    async def test_nor_does_one_that_asks_in_straight_line_code(self) -> None:
+        shop = Shop()
+        async with asked(shop.server) as client:
+            call = await Rounds.call(client, "book")
+            result = await client.request("tools/call", {"name": "book", "inputResponses": call.accepted(3)})
+        assert list(result["inputRequests"]) == list(call.questions)

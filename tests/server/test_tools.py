@@ -304,6 +304,7 @@ class TestFailing:
             assert (await client.call("other")).text == "alive"
 
     @EVERY
+    @pytest.mark.sends_wrong("a code of the handler's own")
     async def test_a_protocol_error_goes_out_as_it_is(self, name: str):
         async def refuse() -> None:
             raise ProtocolError(-32042, "Sign in first", {"x": 1})

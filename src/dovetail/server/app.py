@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 from dovetail.protocol.envelope import SERVER_INFO
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from dovetail.runtime.middleware import Chain, Middleware
 
     from .completion import Completions, RegisteredCompletion
+    from .http.endpoint import Endpoint
+    from .http.options import AsgiOptions
+    from .http.running import RunOptions
     from .mounting import Mount
     from .prompts import PromptOptions, RegisteredPrompt
     from .resources import RegisteredResource, ResourceOptions
@@ -51,6 +54,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Lifespan = Callable[["Server"], contextlib.AbstractAsyncContextManager[Any]]
 Visible = Callable[[str | None, Literal["tool", "resource", "prompt"], str], bool]
 """Whether a principal sees a tool or prompt, by name, or a resource, by its URI or template."""
+
+Verify = Callable[[str], Awaitable[str | None] | str | None]
+"""Who a bearer token belongs to; None refuses it."""
 
 PAGE_SIZE = 500
 
@@ -78,31 +84,28 @@ class Server:
         visible: Visible | None = None,
         list_ttl: float = 0,
         completion_rate: float = 20,
+        auth: Verify | None = None,
     ) -> None:
         """Make a server that offers nothing yet.
 
         `middleware` wraps every request, the first one outermost. `visible` says who sees what; whatever is
         not visible is not there. `list_ttl` is for how many seconds clients may keep lists. A client may ask
-        for `completion_rate` completions a second.
+        for `completion_rate` completions a second. `auth` says who a bearer token belongs to, or None; over HTTP
+        nobody is served without one then.
         """
-        self.info = Implementation(
-            name, version, title, description, website_url, list(icons) if icons else None
-        )
+        self.info = Implementation(name, version, title, description, website_url, list(icons) if icons else None)
         self.instructions = instructions
         self.extensions = Extensions(list(extensions))
         self.served = _chosen(revisions)
         self.workers = Workers()
         self.lifespan_state: Any = None
         self.tools: Registry[RegisteredTool] = Registry("tool", lambda: self._changed("tools"))
-        self.resources: Registry[RegisteredResource] = Registry(
-            "resource", lambda: self._changed("resources")
-        )
-        self.templates: Registry[RegisteredResource] = Registry(
-            "template", lambda: self._changed("resources")
-        )
+        self.resources: Registry[RegisteredResource] = Registry("resource", lambda: self._changed("resources"))
+        self.templates: Registry[RegisteredResource] = Registry("template", lambda: self._changed("resources"))
         self.prompts: Registry[RegisteredPrompt] = Registry("prompt", lambda: self._changed("prompts"))
         self.middleware: Chain | None = None
         self.visible = visible
+        self.auth = auth
         self.list_ttl_ms = round(list_ttl * 1000)
         self._completion_rate = completion_rate
         self._mounts: list[Mount] = []
@@ -237,13 +240,42 @@ class Server:
         """Tell who listens that the prompts have changed; adding and removing does so by itself."""
         self._changed("prompts")
 
-    def run(self, transport: str = "stdio", *, grace: float = 5.0) -> None:
-        """Serve until the client goes or a signal says to end."""
-        from .run import run_stdio
+    def run(self, transport: str = "stdio", *, grace: float = 5.0, **options: Unpack[RunOptions]) -> None:
+        """Serve until the client goes or a signal says to end: over stdio, "http", "unix" (path) or "tcp" (host, port).
 
-        if transport != "stdio":
-            raise LocalError(f"There is no transport {transport!r} yet; there is 'stdio'")
-        run_stdio(self, grace)
+        HTTP takes the options of `asgi` as well, and `workers`. Calls that run when a signal comes have the grace
+        period to finish.
+        """
+        if transport == "http":
+            from .http.running import run_http
+
+            run_http(self, grace=grace, **options)
+            return
+        takes = {"stdio": (), "unix": ("path",), "tcp": ("host", "port")}.get(transport)
+        if takes is None:
+            raise LocalError(f"There is no transport {transport!r}; there are stdio, http, unix and tcp")
+        if unknown := options.keys() - set(takes):
+            raise LocalError(f"A server over {transport} has no option {', '.join(sorted(unknown))}")
+        if transport == "stdio":
+            from .run import run_stdio
+
+            run_stdio(self, grace)
+            return
+        from .listening import run_tcp, run_unix
+
+        if transport == "unix":
+            run_unix(self, options.get("path", ""), grace)
+        else:
+            run_tcp(self, options.get("host", "127.0.0.1"), options.get("port", 0), grace)
+
+    def asgi(self, **options: Unpack[AsgiOptions]) -> Endpoint:
+        """The server as an ASGI application, for uvicorn or to be mounted in another application.
+
+        It needs no lifespan of the application that it is mounted in.
+        """
+        from .http.endpoint import make_endpoint
+
+        return make_endpoint(self, options)
 
     async def serve(self, channel: Channel, *, grace: float = 5.0) -> None:
         """Serve one client over a channel until it goes."""
@@ -375,6 +407,21 @@ class Server:
             meta = result.get("_meta")
             result["_meta"] = {**meta, **self._stamp} if meta else self._stamp
         return result
+
+    def header_paths(self, tool: str) -> Mapping[tuple[str, ...], str] | None:
+        """The arguments of a tool that HTTP requests mirror into headers."""
+        found = self.tools.get(tool)
+        return None if found is None else found.binding.header_paths
+
+    def enrol(self, session: ServerSession) -> None:
+        """Count a session among those that hear of changes."""
+        for server in (self, *self.inside()):
+            server._sessions.add(session)
+
+    def dismiss(self, session: ServerSession) -> None:
+        """A session has ended."""
+        for server in (self, *self.inside()):
+            server._sessions.discard(session)
 
     @contextlib.asynccontextmanager
     async def joined(self, session: ServerSession) -> AsyncGenerator[None]:

@@ -111,7 +111,9 @@ class Context:
         if self._questions is None:
             from .questions import Questions
 
-            terms = self._call.terms
+            terms, mute = self._call.terms, self._call.outlet.mute
+            if mute is not None and terms.revision.server_requests == "direct":
+                raise LocalError(f"The client cannot be asked: {mute}")
             self._questions = Questions(terms.revision, terms.capabilities)
         return self._questions
 
@@ -198,12 +200,23 @@ class Context:
         if progress is not None:
             body["_meta"] = {**(body.get("_meta") or {}), PROGRESS_TOKEN: id}
         encoded = codec.encode(body) if body else None
-        return await pending.request(method, encoded, Patience(timeout), id=id, on_progress=progress)
+        return await pending.request(
+            method, encoded, Patience(timeout), id=id, on_progress=progress, outlet=self._call.outlet
+        )
 
     def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send the client a notification; for methods of extensions."""
         if not self._call.silent:
-            self._call.connection.notify(method, dict(params) if params is not None else None)
+            self._call.notify(method, dict(params) if params is not None else None)
+
+    def close_stream(self, retry: float = 1.0) -> None:
+        """Close the connection that the client waits on, and have it come back for the rest after `retry` seconds.
+
+        For long work over HTTP where the revision has polling (2025-11-25, "Sending Messages"); elsewhere nothing
+        happens.
+        """
+        if self._call.terms.revision.sse_polling:
+            self._call.outlet.let_go(retry)
 
     def failed(self, problem: BaseException) -> None:
         """Keep what the handler raised for middleware: the client gets words about it."""

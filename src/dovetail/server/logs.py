@@ -31,7 +31,7 @@ class Flow:
 
     def admits(self, call: Call, now: float) -> bool:
         """Whether one more message may go."""
-        if not call.connection.congested and self._bucket.take(now) == 0:
+        if not call.outlet.congested and self._bucket.take(now) == 0:
             return True
         self.left_out += 1
         return False
@@ -101,7 +101,7 @@ def _threshold(call: Call) -> str | None:
 
 
 def _send(call: Call, level: str, logger: str, data: Any) -> None:
-    call.connection.notify(MESSAGE, {"level": level, "logger": logger, "data": data})
+    call.notify(MESSAGE, {"level": level, "logger": logger, "data": data})
 
 
 def _plain(fields: dict[str, Any]) -> Any:

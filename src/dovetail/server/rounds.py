@@ -26,6 +26,7 @@ from dovetail.protocol.rounds import (
 from dovetail.protocol.seal import LONGEST, KeyRing, refused
 from dovetail.runtime.call import Call
 from dovetail.runtime.connection import CLEAN_UP_SECONDS
+from dovetail.storage.base import Entries
 from dovetail.types.base import RetriedParams
 from dovetail.types.interaction import InputRequest, InputRequired, method_of
 from dovetail.types.shape import Value
@@ -74,6 +75,8 @@ class Desk:
         self._clock = clock
         self._parked: OrderedDict[str, Parked] = OrderedDict()
         self._used: OrderedDict[str, float] = OrderedDict()
+        self.store: Entries | None = None
+        """Where states are marked as used for all processes that share it."""
         self._forgotten = 0.0
         """States that expire by then are refused: whether they were used is not known any more."""
 
@@ -91,20 +94,24 @@ class Desk:
         record = Record("", 0, 0, {}, {}) if state is None else self._opened(state, call)
         answers = _read(record, params.input_responses or {}, revision)
         if state is not None:
-            self._use(record)
+            await self._use(record)
         interview = self._take(record.id)
         if interview is not None:
             interview.go_on(answers, call)
         else:
             if record.by_hand:
-                record.heard = {key: (record.asked[key].method, raw) for key, (raw, _) in answers.items()}
+                record.heard = _heard(record, answers)
             interview = _again(revision, record, answers)
             interview.start(begin(interview, _given(revision, record)))
-        try:
-            outcome = await interview.outcome()
-        except asyncio.CancelledError:
-            await interview.stop()
-            raise
+        outcome = await _outcome(interview)
+        if isinstance(outcome, InputRequired) and state is None and outcome.state is None and params.input_responses:
+            # Who keeps no state between the rounds takes answers from a client that brings none.
+            asked = self._by_hand(record, interview, outcome)
+            if answers := _read(asked, params.input_responses, revision):
+                asked.heard = _heard(asked, answers)
+                record, interview = asked, _again(revision, asked, answers)
+                interview.start(begin(interview, _given(revision, record)))
+                outcome = await _outcome(interview)
         if isinstance(outcome, dict):
             return self._ask(interview, record, outcome, call, keep=keep)
         if isinstance(outcome, InputRequired):
@@ -131,10 +138,12 @@ class Desk:
             raise refused()
         return record
 
-    def _use(self, record: Record) -> None:
+    async def _use(self, record: Record) -> None:
         self._used[record.id] = record.expires
         while len(self._used) > MAX_USED:
             self._forgotten = max(self._forgotten, self._used.popitem(last=False)[1])
+        if self.store is not None and not await self.store.add(f"state:{record.id}", b"", self._seconds):
+            raise refused()
 
     def _take(self, id: str) -> Interview | None:
         """The call that waits under an id; one that belongs to another loop can only be stopped."""
@@ -165,10 +174,14 @@ class Desk:
         return InputRequired(questions or None, sealed)
 
     def _asked_by_hand(self, interview: Interview, record: Record, asked: InputRequired, call: Call) -> InputRequired:
+        sealed = self._seal(self._by_hand(record, interview, asked), call)
+        return InputRequired(asked.requests, sealed, meta=asked.meta, extra=asked.extra)
+
+    def _by_hand(self, record: Record, interview: Interview, asked: InputRequired) -> Record:
         questions = {key: Asked(method_of(question)) for key, question in (asked.requests or {}).items()}
         following = self._following(record, interview, questions)
         following.by_hand, following.state = True, asked.state
-        return InputRequired(asked.requests, self._seal(following, call), meta=asked.meta, extra=asked.extra)
+        return following
 
     def _park(self, id: str, interview: Interview) -> None:
         alarm = interview.loop.call_later(self._seconds, self._expire, id)
@@ -205,6 +218,18 @@ def _read(record: Record, answers: dict[str, Any], revision: Revision) -> Answer
         for key, asked in record.asked.items()
         if key in answers
     }
+
+
+def _heard(record: Record, answers: Answers) -> dict[str, tuple[str, Any]]:
+    return {key: (record.asked[key].method, raw) for key, (raw, _) in answers.items()}
+
+
+async def _outcome(interview: Interview) -> Value | dict[str, InputRequest]:
+    try:
+        return await interview.outcome()
+    except asyncio.CancelledError:
+        await interview.stop()
+        raise
 
 
 def _again(revision: Revision, record: Record, answers: Answers) -> Interview:

@@ -7,12 +7,15 @@ import functools
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+import msgspec
+
 from dovetail.protocol.errors import INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_CAPABILITY, ProtocolError
 from dovetail.protocol.lifecycle import ServerLifecycle
 from dovetail.protocol.terms import Terms
 from dovetail.runtime.call import Call
 from dovetail.runtime.connection import Connection, Work
 from dovetail.types.base import PageParams, Result, RetriedParams
+from dovetail.types.capabilities import ServerCapabilities
 from dovetail.types.interaction import InputRequired
 from dovetail.types.messages import (
     CompleteParams,
@@ -50,8 +53,9 @@ Run: TypeAlias = "Callable[[Context], Awaitable[Value]]"
 class ServerSession:
     """The server's side of one connection."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, principal: str | None = None) -> None:
         self._server = server
+        self._principal = principal
         self._lifecycle = ServerLifecycle(server.served)
         self.loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[str | None] = self.loop.create_future()
@@ -96,8 +100,27 @@ class ServerSession:
         return True
 
     def terms_for(self, request: Request) -> Terms:
-        """The terms to serve this request under."""
-        return self._lifecycle.terms_for(request)
+        """The terms to serve this request under, with who is asking."""
+        terms = self._lifecycle.terms_for(request)
+        return terms if self._principal is None else msgspec.structs.replace(terms, principal=self._principal)
+
+    @property
+    def terms(self) -> Terms | None:
+        """The terms of the handshake, once there was one."""
+        return self._lifecycle.terms
+
+    @property
+    def ready(self) -> bool:
+        """Whether the client has confirmed the handshake."""
+        return self._lifecycle.ready
+
+    def restore(self, terms: Terms, *, ready: bool) -> None:
+        """Take up a handshake that was made before, maybe by another process."""
+        self._lifecycle.restore(terms, ready=ready)
+
+    def offered(self) -> ServerCapabilities:
+        """What the handshake says that the server can do for this client."""
+        return self._server.capabilities()
 
     def serve(self, call: Call) -> Answer:
         """Answer a request, through the middleware if there is any."""
@@ -157,7 +180,7 @@ class ServerSession:
         assert isinstance(params, InitializeParams)
         revision = self._lifecycle.initialize(params)
         server = self._server
-        capabilities = server.capabilities()
+        capabilities = self.offered()
         if capabilities.logging is not None:
             self.log_level = DEFAULT_LOG_LEVEL
         result = InitializeResult(revision.name, capabilities, server.info, server.instructions)

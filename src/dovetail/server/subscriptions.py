@@ -57,6 +57,11 @@ class Subscriptions:
         """The connection to speak through."""
         self._connection = connection
 
+    @property
+    def watched(self) -> list[str]:
+        """The resources that are watched on the handshake era."""
+        return list(self._watched)
+
     def watch(self, uri: str) -> None:
         """Tell of updates of a resource from now on (handshake era, `resources/subscribe`)."""
         if uri not in self._watched:
@@ -79,7 +84,7 @@ class Subscriptions:
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         uris = frozenset(wanted.resource_subscriptions or ())
         self._count(uris)
-        call.connection.notify(
+        call.notify(
             "notifications/subscriptions/acknowledged", {"_meta": meta, "notifications": dump(wanted)}
         )
         self._listeners[id] = Listener(wanted, uris, ended, call)
@@ -88,7 +93,9 @@ class Subscriptions:
         finally:
             del self._listeners[id]
             self._discount(uris)
-        call.connection.notify("notifications/cancelled", {"_meta": meta, "requestId": id})
+        if call.outlet is call.connection:
+            # A stream of its own ends by itself; on a shared channel the client has to be told.
+            call.notify("notifications/cancelled", {"_meta": meta, "requestId": id})
         return ListenResult(meta=dict(meta))
 
     def list_changed(self, kind: ListKind) -> None:
