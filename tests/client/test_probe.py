@@ -236,13 +236,13 @@ class TestRemembering:
     def test_the_era_of_a_server_is_remembered_until_it_proves_wrong(self):
         key = object()
         assert probe.remembered(key) is None
-        probe.remember(key, self.agreement(NEWEST_HANDSHAKE))
+        probe.remember(key, "handshake")
         assert probe.remembered(key) == "handshake"
-        probe.remember(key, self.agreement(NEWEST))
+        probe.remember(key, "envelope")
         assert probe.remembered(key) == "envelope"
         probe.forget(key)
         assert probe.remembered(key) is None
 
     def test_a_server_without_a_name_is_not_remembered(self):
-        probe.remember(None, self.agreement(NEWEST))
+        probe.remember(None, "envelope")
         assert probe.remembered(None) is None

@@ -3,16 +3,19 @@
 import asyncio
 import contextlib
 import logging
+import socket
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dovetail.client.http_target import HttpTarget, WebSocketTarget
+from dovetail.client.socket_target import ChannelTarget, TcpTarget, UnixTarget
 from dovetail.client.targets import CommandTarget, MemoryTarget, find_target
-from dovetail.protocol.errors import LocalError
+from dovetail.protocol.errors import ConnectionLost, LocalError
 from dovetail.transports.base import Channel
-from dovetail.transports.memory import MemoryChannel
+from dovetail.transports.memory import MemoryChannel, memory_pair
 from dovetail.transports.process import ProcessChannel
 from tests.support.peer import Peer
 from tests.support.waiting import until
@@ -55,10 +58,48 @@ class TestFinding:
         with pytest.raises(LocalError, match=r'The command .python "x. cannot be read: No closing quotation'):
             find_target('python "x', None, None)
 
-    @pytest.mark.parametrize("target", ["https://example.com/mcp", "ws://localhost:1/x", "unix:///tmp/x"])
-    def test_what_cannot_be_reached_yet_is_named(self, target: str):
-        with pytest.raises(LocalError, match="Only commands and server objects can be reached so far"):
-            find_target(target, None, None)
+    @pytest.mark.parametrize(
+        ("target", "kind", "key"),
+        [
+            ("https://example.com/mcp", HttpTarget, ("url", "https://example.com/mcp")),
+            ("HTTP://h:8/mcp?a=b#c", HttpTarget, ("url", "HTTP://h:8/mcp?a=b")),
+            ("ws://localhost:1/x", WebSocketTarget, ("url", "ws://localhost:1/x")),
+            ("wss://h/x", WebSocketTarget, ("url", "wss://h/x")),
+            ("tcp://127.0.0.1:9000", TcpTarget, ("tcp", "127.0.0.1", 9000)),
+            ("tcp://[::1]:9000", TcpTarget, ("tcp", "::1", 9000)),
+            ("unix:/tmp/x.sock", UnixTarget, ("unix", "/tmp/x.sock")),
+            ("unix:///tmp/x%20y.sock", UnixTarget, ("unix", "/tmp/x y.sock")),
+        ],
+    )
+    def test_an_address(self, target: str, kind: type, key: object):
+        found = find_target(target)
+        assert type(found) is kind
+        assert found.key == key
+
+    def test_the_path_of_a_socket_that_is_there(self, tmp_path: Path):
+        path = str(tmp_path / "s.sock")
+        assert isinstance(find_target(path), CommandTarget)
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.bind(path)
+            assert isinstance(find_target(path), UnixTarget)
+
+    @pytest.mark.parametrize("target", ["tcp://h", "tcp://:1", "tcp://h:x", "tcp://h:99999"])
+    def test_a_port_needs_a_host_and_a_number(self, target: str):
+        with pytest.raises(LocalError, match="A TCP server is reached as tcp://host:port"):
+            find_target(target)
+
+    def test_a_socket_needs_a_path(self):
+        with pytest.raises(LocalError, match="The path of the socket is missing"):
+            find_target("unix:")
+
+    async def test_a_channel_of_the_users_own_can_be_used_once(self):
+        ours, _ = memory_pair()
+        found = find_target(ours)
+        assert isinstance(found, ChannelTarget)
+        assert found.key is None
+        assert await found.connect() is ours
+        with pytest.raises(ConnectionLost, match="used already"):
+            await found.connect()
 
     def test_a_url_may_be_an_argument(self):
         assert isinstance(find_target("fetch https://example.com", None, None), CommandTarget)
@@ -142,6 +183,7 @@ class TestCommand:
         class Nobody:
             def received(self, line: bytes) -> None: ...
             def overlong(self, line: object) -> None: ...
+            def failed(self, id: object, problem: Exception) -> None: ...
             def disconnected(self, reason: str | None) -> None: ...
 
         channel.open(Nobody())

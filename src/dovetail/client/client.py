@@ -12,9 +12,11 @@ from dovetail import __version__
 from dovetail.protocol.envelope import LOG_LEVEL, request_meta
 from dovetail.protocol.errors import (
     ConnectionLost,
+    HttpStatus,
     InvalidAnswer,
     LocalError,
     RemoteError,
+    SessionEnded,
     ToolFailed,
 )
 from dovetail.protocol.extension import Extension, Extensions
@@ -38,6 +40,7 @@ from dovetail.types.shape import Value
 from dovetail.types.tools import CallToolResult, ListToolsResult, Tool
 from dovetail.wire import codec
 
+from .again import Repeats
 from .answers import Answers, OnSample
 from .link import Link
 from .logs import Logs, OnLog, first_level, logger
@@ -46,15 +49,18 @@ from .questions import Mode, OnElicit
 from .roots import Roots
 from .rounds import MAX_ROUNDS, Rounds, may_ask_back
 from .session import ClientSession
-from .targets import Target, find_target
+from .targets import Target, find_target, reach_with
 from .visits import wants_visit
+from .web import mirror
 
 if TYPE_CHECKING:
     from dovetail.runtime.middleware import Chain, Middleware
+    from dovetail.transports.http_contract import HttpOptions
 
     from .blocking import BlockingClient
     from .cache import Cache
     from .completion import Debounce, Reference
+    from .http_target import Credentials
     from .restarts import Restarts
     from .watch import Change
 
@@ -66,7 +72,20 @@ R = TypeVar("R", bound=Value)
 
 
 class Client:
-    """One server, reached over whatever it is: `async with Client("python server.py") as c`."""
+    """One server, reached over whatever it is: `async with Client("python server.py") as c`.
+
+    What the server asks goes to `on_elicit` (a person), `on_sample` (a model) and `roots`, and it is told
+    of those that are given and of no others. Each may be a plain function, which runs in a thread, or
+    an async one. `on_elicit` returns a form's content to accept, "accept" for a page, None to decline, or
+    "cancel". To say no, `on_elicit` and `on_sample` may raise `Refused`. Their time counts towards no timeout.
+
+    `middleware` wraps every request, both ways, except first contact. With `cache`, results that the server
+    lets clients keep are kept until `client.cache.clear()`. With `restart`, a call that finds the server gone
+    starts it anew; calls under way when it went still fail: nobody knows what became of them.
+
+    For a server behind a URL `headers` go with every request, `auth` is a bearer token or a function that gives
+    one, asked again when the server refuses it, and `http` says more, as of proxies and certificates.
+    """
 
     def __init__(
         self,
@@ -83,6 +102,9 @@ class Client:
         on_elicit: OnElicit | None = None,
         on_sample: OnSample | None = None,
         roots: Roots | None = None,
+        headers: Mapping[str, str] | None = None,
+        auth: Credentials | None = None,
+        http: HttpOptions | None = None,
         on_log: OnLog | None = None,
         log_level: LogLevel | None = None,
         elicit_modes: Sequence[Mode] = ("form", "url"),
@@ -93,26 +115,15 @@ class Client:
         restart: bool = False,
         trace: Trace | None = None,
     ) -> None:
-        """Connect to nothing yet; `open`, or `async with`, does.
-
-        What the server asks goes to `on_elicit` (a person), `on_sample` (a model) and `roots`, and it is told
-        of those that are given and of no others. Each may be a plain function, which runs in a thread, or
-        an async one. `on_elicit` returns a form's content to accept, "accept" for a page, None to decline, or
-        "cancel". To say no, `on_elicit` and `on_sample` may raise `Refused`. Their time counts towards no timeout.
-
-        `middleware` wraps every request, both ways, except first contact. With `cache`, results that the server
-        lets clients keep are kept until `client.cache.clear()`. With `restart`, a call that finds the server gone
-        starts it anew; calls under way when it went still fail: nobody knows what became of them.
-        """
-        self._target = find_target(target, env, cwd)
+        """Connect to nothing yet; `open`, or `async with`, does."""
+        self._target = find_target(target, env, cwd, reach_with(headers, auth, http))
         self._revision = _find_revision(revision)
         self._timeout = timeout
         self._max_timeout = max_timeout
         self._info = info or Implementation("dovetail", __version__)
         self._extensions = Extensions(list(extensions))
         self._capabilities = ClientCapabilities(
-            extensions=self._extensions.declared or None,
-            experimental=dict(experimental) if experimental else None,
+            extensions=self._extensions.declared or None, experimental=dict(experimental) if experimental else None
         )
         self._answers = Answers(on_elicit, on_sample, roots, elicit_modes, sample_tools=sample_tools)
         self._answers.declare(self._capabilities)
@@ -122,7 +133,7 @@ class Client:
         self._trace = trace
         self._link: Link | None = None
         self._meta: dict[str, Any] | None = None
-        self._outputs = OutputSchemas()
+        self._outputs, self._repeats = OutputSchemas(), Repeats()
         self._opened = False
         self._restarts = _new_restarts() if restart else None
         self._debounce: Debounce | None = None
@@ -200,7 +211,11 @@ class Client:
     async def tools(self) -> list[Tool]:
         """Every tool, over all pages."""
         tools = [tool async for tool in self._pages("tools/list", ListToolsResult, "tools")]
+        link = self._open_link()
+        if link.web is not None:
+            tools = mirror(tools, link.web, link.agreement.revision)
         self._outputs.learn(tools)
+        self._repeats.learn(tools)
         return tools
 
     async def resources(self) -> list[Resource]:
@@ -413,11 +428,37 @@ class Client:
         """Ask a server that logs for a level, where a level is not part of each request."""
         if "logging/setLevel" in self._agreed().methods and self.capabilities.logging is not None:
             try:
-                await self._send("logging/setLevel", {"level": level}, None, None)
-            except RemoteError as problem:
+                await self._send_once("logging/setLevel", {"level": level}, None, None)
+            except (HttpStatus, RemoteError, SessionEnded) as problem:
                 logger.warning("The server does not let its log level be set: %s", problem)
 
     async def _send(
+        self,
+        method: str,
+        body: dict[str, Any],
+        timeout: float | None,
+        progress: OnProgress | None,
+        id: int | None = None,
+    ) -> Any:
+        try:
+            return await self._send_once(method, body, timeout, progress, id)
+        except (SessionEnded, RemoteError) as problem:
+            if self._open_link().web is None or not self._repeats.allow(problem, method, body):
+                raise
+            await self._put_right(problem)
+        return await self._send_once(method, body, timeout, progress)
+
+    async def _put_right(self, problem: SessionEnded | RemoteError) -> None:
+        """Begin a new session, or learn anew which arguments go into headers."""
+        if isinstance(problem, SessionEnded):
+            if await self._open_link().renew_session() and self._log_level is not None:
+                await self._ask_for_logs(self._log_level)
+            return
+        if self.cache is not None:
+            self.cache.notified("notifications/tools/list_changed", {})
+        await self.tools()
+
+    async def _send_once(
         self,
         method: str,
         body: dict[str, Any],

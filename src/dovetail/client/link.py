@@ -7,20 +7,43 @@ waits gets one typed error. Closing never cancels it: its teardown is bounded by
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, TypeVar
+import contextlib
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from dovetail.protocol.errors import ConnectionLost, DovetailError, RemoteError
+from dovetail.protocol.errors import ConnectionLost, DovetailError, HttpStatus, RemoteError
 from dovetail.protocol.revisions import NEWEST_HANDSHAKE, Revision
 from dovetail.runtime.connection import Connection, Trace
+from dovetail.runtime.pending import Patience
+from dovetail.transports.base import Channel
 from dovetail.types.capabilities import ClientCapabilities, Implementation
+from dovetail.wire import codec
 
 from . import probe
 from .probe import Agreement, Greeting
 from .session import ClientSession
 from .targets import AnyTarget
+from .web import Attuned, WebChannel
 
 T = TypeVar("T")
+
+
+@runtime_checkable
+class SseTarget(Protocol):
+    """A target that may be a server of HTTP+SSE."""
+
+    @property
+    def key(self) -> Hashable:
+        """What it is remembered by."""
+        ...
+
+    async def connect_sse(self) -> Channel:
+        """A channel over HTTP+SSE, connected."""
+        ...
+
+    async def ended(self) -> None:
+        """Let go of what the channel needed."""
+        ...
 
 
 class Link:
@@ -48,6 +71,10 @@ class Link:
         self._closing = asyncio.Event()
         self._lost = asyncio.Event()
         self._supervisor: asyncio.Task[None] | None = None
+        self._renewing = asyncio.Lock()
+        self.web: WebChannel | None = None
+        """The channel, where it is one over Streamable HTTP."""
+        self._attuned: Attuned | None = None
         self.connection: Connection
         self.session: ClientSession
         self.agreement: Agreement
@@ -80,6 +107,21 @@ class Link:
         """Wait until the server is gone."""
         await self._lost.wait()
 
+    async def renew_session(self) -> bool:
+        """Begin a new session where the server has ended the old one, with what was subscribed to; whether it was we.
+
+        2025-11-25 transports, "Session Management".
+        """
+        async with self._renewing:
+            if self.web is None or self.web.lapsed is None:
+                return False
+            self.agreement = await self._greeting().initialize(self.agreement.revision)
+            for uri in list(self.session.watched):
+                params = codec.encode({"uri": uri})
+                with contextlib.suppress(DovetailError):
+                    await self.connection.pending.request("resources/subscribe", params, Patience(self._timeout))
+            return True
+
     async def unless_lost(self, work: Coroutine[Any, Any, T]) -> T:
         """The outcome of some work for the server; it is stopped when the server is gone."""
         doing, lost = asyncio.ensure_future(work), asyncio.ensure_future(self._lost.wait())
@@ -111,39 +153,76 @@ class Link:
             await self._drop()
 
     async def _greet(self) -> Agreement:
-        """First contact; a server that the probe ends is started once more."""
-        key = self._target.key
-        known = probe.remembered(key)
-        greeting = await self._connect()
-        if self._revision is not None:
-            return await self._pinned(greeting, self._revision)
+        """First contact, over HTTP+SSE where a server behind a URL speaks nothing newer."""
+        key, known, wanted = self._target.key, probe.remembered(self._target.key), self._revision
+        if known == probe.SSE and (wanted is None or wanted.era == "handshake"):
+            probe.forget(key)
+            channel = await self._sse_channel()
+            if channel is not None:
+                agreeing = self._shake_hands(channel)
+                return await (agreeing if wanted is None else self._as_pinned(agreeing, wanted))
+        greeting = await self._connect(await self._target.connect())
+        if wanted is not None:
+            return await self._as_pinned(self._pinned(greeting, wanted), wanted)
         try:
-            if known == "handshake":
-                agreement = await self._as_before(greeting)
-            else:
-                agreement = await greeting.find_out()
-        except ConnectionLost:
-            if not self._target.restartable or known == "handshake":
-                probe.forget(key)
-                raise
-            await self._drop()
-            agreement = await self._second_try(self._connection_lost_reason())
+            agreement = await self._find_out(greeting, known)
+        except (HttpStatus, RemoteError) as refusal:
+            probe.forget(key)
+            return await self._over_sse(refusal)
         except DovetailError:
             probe.forget(key)
             raise
-        probe.remember(key, agreement)
+        probe.remember(key, agreement.revision.era)
+        return agreement
+
+    async def _find_out(self, greeting: Greeting, known: str | None) -> Agreement:
+        """The handshake where it was right before, else a probe; a server that the probe ends is started once more."""
+        try:
+            if known == "handshake":
+                return await self._as_before(greeting)
+            return await greeting.find_out()
+        except ConnectionLost:
+            if not self._target.restartable or known == "handshake":
+                raise
+            await self._drop()
+            return await self._second_try(self._connection_lost_reason())
+
+    async def _over_sse(self, refusal: Exception) -> Agreement:
+        """The handshake over HTTP+SSE, if what refused it over Streamable HTTP may speak that."""
+        if not isinstance(self._target, SseTarget) or not probe.may_speak_sse(refusal):
+            raise refusal
+        await self._drop()
+        channel = await self._sse_channel()
+        if channel is None:
+            raise refusal
+        return await self._shake_hands(channel)
+
+    async def _sse_channel(self) -> Channel | None:
+        """A channel over HTTP+SSE, None where the server does not offer that."""
+        target = self._target
+        assert isinstance(target, SseTarget)
+        try:
+            return await target.connect_sse()
+        except DovetailError:
+            await target.ended()
+            return None
+
+    async def _shake_hands(self, channel: Channel) -> Agreement:
+        greeting = await self._connect(channel)
+        agreement = await greeting.initialize(self._revision or NEWEST_HANDSHAKE)
+        probe.remember(self._target.key, probe.SSE)
         return agreement
 
     async def _as_before(self, greeting: Greeting) -> Agreement:
         """The handshake without a probe; a server that refuses it now is probed after all."""
         try:
             return await greeting.initialize(NEWEST_HANDSHAKE)
-        except RemoteError:
+        except (HttpStatus, RemoteError):
             probe.forget(self._target.key)
             return await greeting.find_out()
 
     async def _second_try(self, reason: str) -> Agreement:
-        greeting = await self._connect()
+        greeting = await self._connect(await self._target.connect())
         try:
             return await greeting.initialize(NEWEST_HANDSHAKE)
         except ConnectionLost:
@@ -151,7 +230,21 @@ class Link:
 
     async def _pinned(self, greeting: Greeting, revision: Revision) -> Agreement:
         try:
-            agreement = await greeting.agree_on(revision)
+            return await greeting.agree_on(revision)
+        except (HttpStatus, RemoteError) as refusal:
+            if revision.era == "envelope":
+                raise
+            return await self._over_sse(refusal)
+
+    async def _as_pinned(self, agreeing: Coroutine[Any, Any, Agreement], revision: Revision) -> Agreement:
+        """An agreement that must be on this revision; a refusal says that it was about that."""
+        try:
+            agreement = await agreeing
+        except HttpStatus as refusal:
+            if not probe.may_speak_sse(refusal):
+                raise
+            told = f"The server does not speak {revision.name}: {refusal}"
+            raise HttpStatus(told, refusal.status, refusal.url) from refusal
         except RemoteError as refusal:
             raise ConnectionLost(f"The server does not speak {revision.name}: {refusal}") from refusal
         if agreement.revision is not revision:
@@ -162,21 +255,23 @@ class Link:
     def _connection_lost_reason(self) -> str:
         return self.connection.gone or "the server closed the connection"
 
-    async def _connect(self) -> Greeting:
-        channel = await self._target.connect()
+    async def _connect(self, channel: Channel) -> Greeting:
         self._lost.clear()
         self.session = self._make_session(self._lost.set)
         self.session.capabilities = self._capabilities
+        self._attuned = channel if isinstance(channel, Attuned) else None
+        self.web = channel if isinstance(channel, WebChannel) else None
         self.connection = Connection(channel, self.session, self._trace)
         self.connection.open()
-        return Greeting(
-            self.connection,
-            self._client,
-            self._capabilities,
-            self._timeout,
-            self.session.agree,
-            self._log_level,
-        )
+        return self._greeting()
+
+    def _greeting(self) -> Greeting:
+        return Greeting(self.connection, self._client, self._capabilities, self._timeout, self._agree, self._log_level)
+
+    def _agree(self, revision: Revision, server: Implementation | None) -> None:
+        self.session.agree(revision, server)
+        if self._attuned is not None:
+            self._attuned.agreed(revision)
 
     async def _until_closing(self, work: Awaitable[Agreement | bool]) -> Agreement:
         """The outcome of some work, given up when the client is closed."""

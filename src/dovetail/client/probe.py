@@ -1,7 +1,7 @@
 """Finding out what a server speaks: a request of the envelope era first, the handshake after it.
 
-2026-07-28 stdio, "Backward Compatibility": a discover result or a modern error means the envelope era;
-any other error, or silence, means the handshake.
+2026-07-28 stdio and Streamable HTTP, "Backward Compatibility": a discover result or a modern error means the
+envelope era; any other error, or silence, means the handshake. Over HTTP, where that is refused too, HTTP+SSE.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from dovetail.protocol.envelope import SERVER_INFO, request_meta
-from dovetail.protocol.errors import MODERN_CODES, InvalidAnswer, RemoteError
+from dovetail.protocol.errors import MODERN_CODES, HttpStatus, InvalidAnswer, RemoteError
 from dovetail.protocol.revisions import HANDSHAKE, NEWEST, NEWEST_HANDSHAKE, REVISIONS, Revision
 from dovetail.runtime.connection import Connection
 from dovetail.runtime.pending import Patience
@@ -23,9 +23,14 @@ from dovetail.types.shape import Value, load
 from dovetail.wire import codec
 
 PROBE_SECONDS = 5.0
+SSE = "sse"
+"""What is remembered of a server behind a URL that speaks over HTTP+SSE only."""
 
 _MOST_REMEMBERED = 1000
 _remembered: dict[Hashable, str] = {}
+
+_KEPT_OUT = frozenset({401, 403, 407, 429})
+"""HTTP statuses that say nothing about what a server speaks."""
 
 
 class Agreement(msgspec.Struct, frozen=True):
@@ -42,10 +47,10 @@ def remembered(key: Hashable) -> str | None:
     return _remembered.get(key)
 
 
-def remember(key: Hashable | None, agreement: Agreement) -> None:
-    """Keep the era for the next time this server is started."""
+def remember(key: Hashable | None, what: str) -> None:
+    """Keep the era, or SSE, for the next time this server is contacted."""
     if key is not None:
-        _remembered[key] = agreement.revision.era
+        _remembered[key] = what
         while len(_remembered) > _MOST_REMEMBERED:
             del _remembered[next(iter(_remembered))]
 
@@ -53,6 +58,12 @@ def remember(key: Hashable | None, agreement: Agreement) -> None:
 def forget(key: Hashable | None) -> None:
     """The assumption failed: probe again next time."""
     _remembered.pop(key, None)
+
+
+def may_speak_sse(refusal: Exception) -> bool:
+    """Whether what refuses a POST of initialize may be a server of HTTP+SSE ("HTTP+SSE Transport")."""
+    status = refusal.status if isinstance(refusal, (HttpStatus, RemoteError)) else None
+    return status is not None and (400 <= status < 500 or status == 501) and status not in _KEPT_OUT
 
 
 class Greeting:
@@ -100,6 +111,9 @@ class Greeting:
         except RemoteError as answer:
             if answer.code in MODERN_CODES:
                 return await self.agree_on(_mutual(answer))
+        except HttpStatus as refusal:
+            if refusal.status in _KEPT_OUT:
+                raise
         except InvalidAnswer:
             pass
         return await self.initialize(NEWEST_HANDSHAKE)

@@ -1,10 +1,11 @@
-"""Where a client connects to: a command to run, or a server object in this process."""
+"""Where a client connects to: a command to run, a URL or socket, or an object in this process."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import os
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias, cast, runtime_checkable
@@ -12,8 +13,13 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, cast, runtime_checkable
 from dovetail.protocol.errors import LocalError
 from dovetail.transports.base import Channel
 
+from .socket_target import ChannelTarget, OwnChannel, TcpTarget, UnixTarget, socket_path
+
 if TYPE_CHECKING:
+    from dovetail.transports.http_contract import HttpOptions
     from dovetail.transports.memory import MemoryChannel
+
+    from .http_target import Credentials, HttpTarget, Reach, WebSocketTarget
 
 logger = logging.getLogger("dovetail")
 
@@ -30,7 +36,7 @@ class Servable(Protocol):
         ...
 
 
-Target: TypeAlias = "str | Sequence[str] | Servable"
+Target: TypeAlias = "str | Sequence[str] | Servable | Channel"
 
 
 class CommandTarget:
@@ -91,25 +97,69 @@ class MemoryTarget:
             await channel.close()
 
 
-AnyTarget: TypeAlias = CommandTarget | MemoryTarget
+AnyTarget: TypeAlias = (
+    "CommandTarget | MemoryTarget | HttpTarget | WebSocketTarget | UnixTarget | TcpTarget | ChannelTarget"
+)
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
-def find_target(target: Target, env: Mapping[str, str] | None, cwd: str | os.PathLike[str] | None) -> AnyTarget:
+def reach_with(
+    headers: Mapping[str, str] | None, auth: Credentials | None, options: HttpOptions | None
+) -> Reach | None:
+    """What a user gave for servers behind a URL, if anything."""
+    if headers is None and auth is None and options is None:
+        return None
+    from .http_target import Reach
+
+    return Reach(headers, auth, options)
+
+
+def find_target(
+    target: Target,
+    env: Mapping[str, str] | None = None,
+    cwd: str | os.PathLike[str] | None = None,
+    reach: Reach | None = None,
+) -> AnyTarget:
     """Understand what a user gave as the target."""
+    found = _address(target, reach) if isinstance(target, str) else None
+    if found is not None:
+        return found
+    if reach is not None:
+        raise LocalError("headers, auth and http are for servers behind a URL")
     if isinstance(target, str):
-        if "://" in target.split(" ", 1)[0]:
-            raise LocalError(f"Only commands and server objects can be reached so far, not {target!r}")
         try:
             words = shlex.split(target)
         except ValueError as problem:
             raise LocalError(f"The command {target!r} cannot be read: {problem}") from None
     elif isinstance(target, Servable):
         return MemoryTarget(target)
+    elif isinstance(target, OwnChannel):
+        return ChannelTarget(target)
     else:
         words = _words(target)
     if not words:
         raise LocalError("The command to run is empty")
     return CommandTarget(words, env, cwd)
+
+
+def _address(target: str, reach: Reach | None) -> AnyTarget | None:
+    """A target that is an address and no command."""
+    if reach is None and (path := socket_path(target)) is not None:
+        return UnixTarget(path)
+    scheme = _SCHEME.match(target)
+    if scheme is None:
+        return None
+    kind = scheme[1].lower()
+    if kind == "tcp" and reach is None:
+        return TcpTarget(target)
+    if kind not in ("http", "https", "ws", "wss"):
+        given = " with headers or auth" if kind == "tcp" else ""
+        raise LocalError(f"{target!r} cannot be reached{given}: http, https, ws, wss, unix and tcp can")
+    from .http_target import HttpTarget, Reach, WebSocketTarget
+
+    how = reach or Reach(None, None, None)
+    return HttpTarget(target, how) if kind.startswith("http") else WebSocketTarget(target, how)
 
 
 def _words(target: object) -> list[str]:
@@ -118,5 +168,5 @@ def _words(target: object) -> list[str]:
         if all(isinstance(word, (str, os.PathLike)) for word in words):
             return [os.fspath(cast("str | os.PathLike[str]", word)) for word in words]
     raise LocalError(
-        f"A client connects to a command, as a string or a list of words, or to a Server; not to {target!r}"
+        f"A client connects to a command, as a string or a list of words, to a URL or a Server; not to {target!r}"
     )

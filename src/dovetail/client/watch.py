@@ -113,6 +113,8 @@ async def _subscribe(
         return
     watched = link.session.watched
     mine: list[str] = []
+    if link.web is not None:
+        await link.web.listening()
     try:
         for uri in uris:
             await request("resources/subscribe", {"uri": uri})

@@ -98,7 +98,7 @@ def line_sink(fd: int, on_lost: OnEnd) -> LineSink:
     return PolledSink(fd, on_lost) if pollable(fd) else ThreadedSink(fd, on_lost)
 
 
-class _Splitting:
+class Splitting:
     """What both kinds of source share: cutting chunks into lines, handing out none while paused, one end."""
 
     _loop: asyncio.AbstractEventLoop
@@ -170,7 +170,7 @@ class _Splitting:
                 self._read_again()
 
 
-class PolledSource(_Splitting):
+class PolledSource(Splitting):
     """Reads when the loop says that there is something."""
 
     def start(self) -> None:
@@ -223,7 +223,7 @@ class PolledSource(_Splitting):
             self._end(None)
 
 
-class ThreadedSource(_Splitting):
+class ThreadedSource(Splitting):
     """Reads in a daemon thread, at most one chunk ahead of the loop."""
 
     def start(self) -> None:
@@ -273,7 +273,7 @@ class ThreadedSource(_Splitting):
         handled.set()
 
 
-class _Backlog:
+class Backlog:
     """What both kinds of sink share: a queue with a high-water mark, and those who wait for it to shrink."""
 
     def __init__(self, fd: int, on_lost: OnEnd) -> None:
@@ -317,7 +317,7 @@ class _Backlog:
                     waiter.set_result(None)
 
 
-class PolledSink(_Backlog):
+class PolledSink(Backlog):
     """Collects the lines of one turn of the loop and writes them with one call."""
 
     def __init__(self, fd: int, on_lost: OnEnd) -> None:
@@ -387,7 +387,7 @@ class PolledSink(_Backlog):
             self._on_lost(reason)
 
 
-class ThreadedSink(_Backlog):
+class ThreadedSink(Backlog):
     """Writes in a daemon thread; blocking mode of the descriptor is left alone."""
 
     def __init__(self, fd: int, on_lost: OnEnd) -> None:

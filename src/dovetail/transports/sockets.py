@@ -1,0 +1,317 @@
+"""Lines over stream sockets, Unix or TCP, with or without TLS; the same for both sides.
+
+Half-close as over stdio: a peer that ends its side still reads, so what it asked before is answered. TLS
+has no such half, there the end of one side is the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
+
+from dovetail.protocol.errors import ConnectionLost, LocalError
+from dovetail.wire.lines import TooLong
+
+from .base import MAX_LINE, Receiver
+from .stream_channel import StreamChannel
+from .streams import (
+    Backlog,
+    OnEnd,
+    OnLine,
+    Splitting,
+)
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+CONNECT_SECONDS = 10.0
+"""How long a connection may take to come about, TLS included."""
+
+_LINGER_SECONDS = 0.5
+"""How long a closing channel waits for the peer to end its side too.
+
+A socket that is closed with something unread in it breaks the connection, and what was sent last is lost.
+"""
+
+_TLS_END_SECONDS = 2.0
+_NO_FD = -1
+
+
+async def connect_unix(path: str | os.PathLike[str], *, max_line: int = MAX_LINE) -> SocketChannel:
+    """A channel to the server that listens at a Unix socket."""
+    if sys.platform == "win32":
+        raise LocalError("Unix sockets need an operating system that has them")
+    where = os.fspath(path)
+    loop = asyncio.get_running_loop()
+    try:
+        _, channel = await loop.create_unix_connection(lambda: SocketChannel(max_line), where)
+    except (OSError, ValueError) as problem:
+        raise ConnectionLost(f"Could not connect to the socket {where}: {_words(problem)}") from problem
+    try:
+        # asyncio takes a socket for connected that a busy server has put off.
+        channel.socket.getpeername()
+    except OSError as problem:
+        await channel.close()
+        raise ConnectionLost(f"The server at the socket {where} takes no more connections now") from problem
+    return channel
+
+
+async def connect_tcp(
+    host: str,
+    port: int,
+    *,
+    ssl: SSLContext | None = None,
+    max_line: int = MAX_LINE,
+    timeout: float = CONNECT_SECONDS,
+) -> SocketChannel:
+    """A channel to the server that listens at a TCP port."""
+    loop = asyncio.get_running_loop()
+    # asyncio would wait 30 s for a peer that does not end its side of TLS.
+    patience = None if ssl is None else _TLS_END_SECONDS
+    try:
+        async with asyncio.timeout(timeout):
+            _, channel = await loop.create_connection(
+                lambda: SocketChannel(max_line), host, port, ssl=ssl, ssl_shutdown_timeout=patience
+            )
+    except TimeoutError as problem:
+        raise ConnectionLost(f"{host} port {port} did not answer within {timeout:g} s") from problem
+    except (OSError, ValueError, OverflowError) as problem:
+        raise ConnectionLost(f"Could not connect to {host} port {port}: {_words(problem)}") from problem
+    return channel
+
+
+class SocketChannel(StreamChannel, asyncio.Protocol):
+    """One connected socket; made by the event loop as the protocol of its transport."""
+
+    def __init__(
+        self,
+        max_line: int = MAX_LINE,
+        *,
+        only_json: bool = False,
+        connected: Callable[[SocketChannel], None] | None = None,
+    ) -> None:
+        """Wait for the transport; `connected` is called with the channel once it is there.
+
+        `only_json` breaks off at once when the first thing that arrives is no JSON object or array: a web
+        page can make a browser send a request to any port, with messages for its body.
+        """
+        super().__init__(max_line)
+        self._doubtful = only_json
+        self._connected = connected
+        self._gone = asyncio.Event()
+        self._peer_ended = asyncio.Event()
+        self._closed = False
+        self._transport: asyncio.Transport
+        self._incoming: _Incoming
+        self._outgoing: _Outgoing
+
+    @property
+    def socket(self) -> socket.socket:
+        """The socket below, to look at."""
+        return self._transport.get_extra_info("socket")
+
+    def open(self, receiver: Receiver) -> None:
+        """Begin to read."""
+        self._receiver = receiver
+        self._incoming.start()
+
+    async def close(self) -> None:
+        """Write what is left, end our side, and let go once the peer has ended its own or taken too long."""
+        if self._closed:
+            await self._gone.wait()
+            return
+        self._closed = True
+        transport = self._transport
+        try:
+            self._incoming.drop()
+            await self._outgoing.finish()
+            if transport.can_write_eof():
+                with contextlib.suppress(OSError, RuntimeError):
+                    transport.write_eof()
+                await _within(_LINGER_SECONDS, self._peer_ended)
+            else:
+                transport.close()
+                await _within(_TLS_END_SECONDS, self._gone)
+        finally:
+            transport.abort()
+        await self._gone.wait()
+
+    def abort(self) -> None:
+        """Break off at once."""
+        self._closed = True
+        self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The socket is connected; nothing is read before someone receives it."""
+        self._transport = wire = cast("asyncio.Transport", transport)
+        below = self.socket
+        if below.family != getattr(socket, "AF_UNIX", None):
+            # A peer that vanished without a word is found out some day.
+            with contextlib.suppress(OSError):
+                below.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self._source = self._incoming = _Incoming(wire, self._max_line, self._line, self._ended)
+        self._sink = self._outgoing = _Outgoing(wire)
+        # Not at once: asyncio's TLS forgets to send the end of its handshake if it may not read then.
+        asyncio.get_running_loop().call_soon(self._incoming.hold)
+        # Told when anything waits (with 0, TLS says so when nothing does); TLS may say so at once.
+        wire.set_write_buffer_limits(high=1, low=0)
+        if self._connected is not None:
+            self._connected(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes arrived."""
+        if self._doubtful and (first := data.lstrip()[:1]):
+            self._doubtful = False
+            if first not in b"{[":
+                self._incoming.end("the peer sends no JSON, as a browser would")
+                self.abort()
+                return
+        self._incoming.feed(data)
+
+    def eof_received(self) -> bool:
+        """The peer has ended its side; true keeps ours open."""
+        half = self._transport.can_write_eof()
+        self._peer_ended.set()
+        self._incoming.end(None if half else "the peer closed the connection")
+        return half
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is closed."""
+        self._gone.set()
+        self._peer_ended.set()
+        self._outgoing.lose()
+        self._incoming.end(f"the connection broke: {_words(exc)}" if exc else "the connection was closed")
+
+    def pause_writing(self) -> None:
+        """The system takes no more for now."""
+        self._outgoing.block()
+
+    def resume_writing(self) -> None:
+        """The system has taken all there was."""
+        self._outgoing.unblock()
+
+    def _line(self, line: bytes | TooLong) -> None:
+        if not self._closed:
+            super()._line(line)
+
+    def _ended(self, reason: str | None) -> None:
+        if self._receiver is not None and not self._closed:
+            self._receiver.disconnected(reason)
+
+
+class _Incoming(Splitting):
+    """Lines out of what a transport reads."""
+
+    def __init__(self, transport: asyncio.Transport, limit: int, on_line: OnLine, on_end: OnEnd) -> None:
+        super().__init__(_NO_FD, limit, on_line, on_end)
+        self._loop = asyncio.get_running_loop()
+        self._transport = transport
+        self._paused = True
+
+    def hold(self) -> None:
+        """Leave what arrives where it is, unless someone receives it already."""
+        if self._paused:
+            self._rest_from_reading()
+
+    def start(self) -> None:
+        """Begin to read."""
+        self.resume()
+
+    def feed(self, data: bytes) -> None:
+        """Take bytes as they come."""
+        self._take(data)
+
+    def end(self, reason: str | None) -> None:
+        """Nothing more will come."""
+        self._end(reason)
+
+    def read_rest(self) -> None:
+        """Nothing to do: the transport reads as fast as it can."""
+
+    def stop(self) -> None:
+        """Read no more."""
+        self._ended = True
+        self._rest_from_reading()
+
+    def _rest_from_reading(self) -> None:
+        if not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def _read_again(self) -> None:
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
+
+
+class _Outgoing(Backlog):
+    """Collects the lines of one turn of the loop and hands them to a transport that has nothing else to write."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        super().__init__(_NO_FD, lambda _: None)
+        self._transport = transport
+        self._soon: asyncio.Handle | None = None
+        self._blocked = False
+        self._handed = 0
+
+    def send(self, line: bytes) -> None:
+        """Queue one line; it goes out with the others of this turn."""
+        if self._lost:
+            return
+        self._lines.append(line)
+        self._size += len(line) + 1
+        if self._soon is None and not self._blocked:
+            self._soon = self._loop.call_soon(self._write)
+
+    def flush(self) -> None:
+        """Write now what would be written in the next turn of the loop."""
+        if self._soon is not None:
+            self._soon.cancel()
+            self._write()
+
+    async def finish(self) -> None:
+        """Wait until everything is written, up to a bound."""
+        await self._written_out()
+
+    def block(self) -> None:
+        """The transport holds something that the system does not take."""
+        self._blocked = True
+
+    def unblock(self) -> None:
+        """The transport holds nothing any more."""
+        self._blocked = False
+        self._size -= self._handed
+        self._handed = 0
+        if self._soon is None:
+            self._write()
+
+    def lose(self) -> None:
+        """Nobody will take the rest."""
+        self._lost = True
+        self._lines.clear()
+        self._size = self._handed = 0
+        self._wake()
+
+    def _write(self) -> None:
+        self._soon = None
+        if self._lines and not self._blocked:
+            self._lines.append(b"")
+            data = b"\n".join(self._lines)
+            self._lines.clear()
+            self._transport.write(data)
+            self._size = self._handed = self._transport.get_write_buffer_size() if self._blocked else 0
+        self._wake()
+
+
+async def _within(seconds: float, event: asyncio.Event) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+
+
+def _words(problem: Exception) -> str:
+    """What went wrong, without the number of the error."""
+    return (isinstance(problem, OSError) and problem.strerror) or str(problem) or type(problem).__name__
