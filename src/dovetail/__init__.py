@@ -33,7 +33,10 @@ if TYPE_CHECKING:
     from dovetail.protocol.sampling import match_model
     from dovetail.server.app import Server
     from dovetail.server.context import Context
+    from dovetail.server.http.journal import RequestIds
     from dovetail.server.signatures.param import Param
+    from dovetail.transports.base import Channel, Receiver
+    from dovetail.transports.http_contract import HttpOptions
     from dovetail.types.capabilities import Icon, Implementation
     from dovetail.types.content import (
         Annotations,
@@ -63,6 +66,7 @@ _HOMES = {
     "Audio": "types.content",
     "BlobContents": "types.content",
     "CallToolResult": "types.tools",
+    "Channel": "transports.base",
     "Client": "client.client",
     "Completion": "types.messages",
     "ConnectionLost": "protocol.errors",
@@ -73,6 +77,7 @@ _HOMES = {
     "Elicitation": "client.questions",
     "Embedded": "types.content",
     "Extension": "protocol.extension",
+    "HttpOptions": "transports.http_contract",
     "Icon": "types.capabilities",
     "Image": "types.content",
     "Implementation": "types.capabilities",
@@ -86,8 +91,10 @@ _HOMES = {
     "Param": "server.signatures.param",
     "PromptMessage": "types.prompts",
     "ProtocolError": "protocol.errors",
+    "Receiver": "transports.base",
     "Refused": "protocol.errors",
     "RemoteError": "protocol.errors",
+    "RequestIds": "server.http.journal",
     "ResourceLink": "types.content",
     "Root": "types.interaction",
     "SamplingMessage": "types.interaction",
@@ -106,6 +113,7 @@ __all__ = [
     "Audio",
     "BlobContents",
     "CallToolResult",
+    "Channel",
     "Client",
     "Completion",
     "ConnectionLost",
@@ -116,6 +124,7 @@ __all__ = [
     "Elicitation",
     "Embedded",
     "Extension",
+    "HttpOptions",
     "Icon",
     "Image",
     "Implementation",
@@ -128,8 +137,10 @@ __all__ = [
     "Param",
     "PromptMessage",
     "ProtocolError",
+    "Receiver",
     "Refused",
     "RemoteError",
+    "RequestIds",
     "ResourceLink",
     "Root",
     "SamplingMessage",

@@ -66,5 +66,5 @@ def _fitting(offered: Sequence[str], typed: str) -> list[str]:
     return [word for word in offered if word.startswith(typed)]
 
 
-_PATHS = frozenset({"target", "file", "cwd", "root", "output", "save"})
+_PATHS = frozenset({"target", "file", "cwd", "root", "output", "save", "store", "unix"})
 _KNOWN = {"kinds": ("tools", "resources", "templates", "prompts")}

@@ -25,7 +25,9 @@ Work = Callable[["Client", argparse.Namespace, Screen], Awaitable[int | None]]
 def add_target(parser: argparse.ArgumentParser) -> None:
     """Where the server is."""
     parser.add_argument(
-        "target", metavar="TARGET", help='a command in quotes ("python server.py"), or a file: server.py[:object]'
+        "target",
+        metavar="TARGET",
+        help='a command in quotes ("python server.py"), a file: server.py[:object], or a URL (https:, ws:, unix:)',
     )
 
 
@@ -34,6 +36,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the server")
     group.add_argument("--env", action="append", default=[], metavar="KEY=VALUE", help="set for the server's process")
     group.add_argument("--cwd", metavar="DIR", help="where the server's process runs")
+    group.add_argument("--header", action="append", default=[], metavar="NAME=VALUE", help="send with every request")
+    group.add_argument("--token-env", metavar="VARIABLE", help="the environment variable that holds a bearer token")
     group.add_argument("--revision", metavar="DATE", help="speak this protocol revision and no other")
     group.add_argument(
         "--timeout", type=_seconds, default=30.0, metavar="SECONDS", help="patience (default 30; 0: endless)"
@@ -94,6 +98,8 @@ def _client(options: argparse.Namespace, screen: Screen) -> Client:
         timeout=options.timeout or None,
         env=read_pairs(options.env) or None,
         cwd=options.cwd,
+        headers=read_pairs(options.header, "NAME=VALUE") or None,
+        auth=_token(options.token_env),
         on_elicit=asking.elicit if asking is not None else None,
         on_sample=asking.sample if asking is not None and options.sample else None,
         roots=options.root or None,
@@ -101,6 +107,16 @@ def _client(options: argparse.Namespace, screen: Screen) -> Client:
         log_level=options.log,
         trace=_show_trace(screen) if options.trace else None,
     )
+
+
+def _token(variable: str | None) -> str | None:
+    """A token from the environment: what stands in the command itself, everybody on the machine can read."""
+    if variable is None:
+        return None
+    token = os.environ.get(variable)
+    if not token:
+        raise UsageError(f"--token-env {variable}: there is no such variable, or it is empty")
+    return token
 
 
 def _show_trace(screen: Screen) -> Callable[[Literal["sent", "received"], bytes], None]:

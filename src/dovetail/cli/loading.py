@@ -6,6 +6,7 @@ import importlib.util
 import os
 import re
 import sys
+from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -26,11 +27,12 @@ def split_object(word: str) -> tuple[str, str | None]:
     return found["path"], found["name"]
 
 
-def serve_file(path: str, name: str | None) -> None:
+def serve_file(path: str, name: str | None, how: Callable[[Server], None] | None = None) -> None:
     """Load the file and serve until the client goes.
 
     A file may run its server by itself when it is loaded: then it is served by that, as it would be
     by `python FILE`. Where another object was asked for, that one is served and this call does nothing.
+    With `how`, that is how the server is served, whatever the file says.
     """
     from dovetail.server.app import Server
 
@@ -42,7 +44,11 @@ def serve_file(path: str, name: str | None) -> None:
         nonlocal served
         if name is None or getattr(module, name, None) is server:
             served = True
-            serve(server, *arguments, **options)
+            if how is None:
+                serve(server, *arguments, **options)
+            else:
+                Server.run = serve  # type: ignore[method-assign]
+                how(server)
 
     Server.run = run  # type: ignore[method-assign]
     try:
@@ -50,7 +56,7 @@ def serve_file(path: str, name: str | None) -> None:
     finally:
         Server.run = serve  # type: ignore[method-assign]
     if not served:
-        find_server(module, path, name).run()
+        (how or serve)(find_server(module, path, name))
 
 
 def find_server(module: ModuleType, path: str, name: str | None) -> Server:

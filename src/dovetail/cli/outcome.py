@@ -53,6 +53,8 @@ def explain(problem: Exception) -> Complaint | None:
         return Complaint(FAILED, "not_found", problem.message, rpcCode=problem.code)
     if isinstance(problem, errors.RemoteError):
         return Complaint(FAILED, "remote_error", problem.message, rpcCode=problem.code)
+    if isinstance(problem, errors.HttpStatus) and problem.status in {401, 403}:
+        return Complaint(UNAUTHORIZED, "unauthorized", str(problem))
     for kind, exit_code, code in (
         (UsageError, USAGE, "usage"),
         (errors.LocalError, USAGE, "usage"),

@@ -188,6 +188,9 @@ class _End:
         """Take a line."""
         self._on_line(line)
 
+    def failed(self, id: Any, problem: Exception) -> None:
+        """A process loses no single message."""
+
     def disconnected(self, reason: str | None) -> None:
         """Take the end."""
         self._on_end(reason)

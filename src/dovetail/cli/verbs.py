@@ -9,6 +9,7 @@ from typing import NoReturn, Protocol, cast
 
 VERBS = {
     "run": "serve a server from a Python file over stdio",
+    "serve": "serve a server from a Python file over HTTP, or at a Unix socket",
     "list": "show the tools, resources and prompts of a server",
     "call": "call a tool",
     "read": "read a resource",
