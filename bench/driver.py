@@ -5,10 +5,10 @@ import json
 import os
 import select
 import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+
+from bench.processes import DriverError, Watched
 
 HANDSHAKE = "2025-11-25"
 ENVELOPE = "2026-07-28"
@@ -16,28 +16,11 @@ PATIENCE_MS = 60_000
 CHUNK = 1 << 20
 
 
-class DriverError(Exception):
-    """The server under test did not do what the benchmark asked."""
-
-
-def clean_environment() -> dict[str, str]:
-    """The caller's environment without what changes how Python starts."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-
-
-class Child:
+class Child(Watched):
     """One server process, spoken to in whole lines."""
 
-    def __init__(self, argv: Sequence[str], env: Mapping[str, str] | None = None) -> None:
-        self.stderr = tempfile.TemporaryFile()
-        self.process = subprocess.Popen(
-            argv,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.stderr,
-            bufsize=0,
-            env=env or clean_environment(),
-        )
+    def __init__(self, argv: Sequence[str]) -> None:
+        super().__init__(argv, stdin=subprocess.PIPE)
         assert self.process.stdin and self.process.stdout
         self.stdin = self.process.stdin.fileno()
         self.stdout = self.process.stdout.fileno()
@@ -47,26 +30,6 @@ class Child:
         self.poll.register(self.stdout, select.POLLIN)
         self.unsent = memoryview(b"")
         self.partial: list[bytes] = []
-
-    def cpu(self) -> float:
-        """Seconds of CPU the process used since it started, ended threads and all."""
-        return time.clock_gettime((~self.process.pid << 3) | 2)
-
-    def settled_cpu(self) -> float:
-        """The same, once the process is quiet: work done after an answer counts as well."""
-        last = self.cpu()
-        for _ in range(100):
-            time.sleep(0.01)
-            now = self.cpu()
-            if now - last < 0.000_1:
-                break
-            last = now
-        return self.cpu()
-
-    def memory(self) -> int:
-        """Bytes of memory resident now."""
-        with open(f"/proc/{self.process.pid}/statm") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
     def send(self, data: bytes) -> None:
         """Queue bytes for the server and write what the pipe takes."""
@@ -107,22 +70,11 @@ class Child:
         self.partial = [rest] if rest else []
         return lines
 
-    def complaint(self) -> str:
-        """The end of what the server wrote to stderr."""
-        self.stderr.seek(0)
-        return self.stderr.read().decode(errors="replace")[-2000:]
-
     def close(self) -> None:
         """End the server, by force if it does not follow the end of its input."""
-        assert self.process.stdin and self.process.stdout
+        assert self.process.stdin
         self.process.stdin.close()
-        try:
-            self.process.wait(5)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        self.process.stdout.close()
-        self.stderr.close()
+        self.ended()
 
 
 class Session:
@@ -177,9 +129,7 @@ class Session:
             if not cursor:
                 return total
 
-    def calls(
-        self, tool: str, arguments: dict[str, object], number: int, window: int
-    ) -> tuple[list[bytes], float]:
+    def calls(self, tool: str, arguments: dict[str, object], number: int, window: int) -> tuple[list[bytes], float]:
         """Make `number` calls with `window` outstanding; the answers unparsed, and the seconds they took."""
         requests = [self.request("tools/call", {"name": tool, "arguments": arguments}) for _ in range(number)]
         answers: list[bytes] = []
@@ -215,12 +165,3 @@ def result_of(line: bytes, id: int | None = None) -> dict[str, object]:
     if not result or result.get("isError") or (id is not None and message["id"] != id):
         raise DriverError(f"unexpected answer: {line[:500].decode(errors='replace')}")
     return result
-
-
-def process_cpu(argv: Sequence[str]) -> float:
-    """Seconds of CPU that a command uses from start to end."""
-    pid = os.posix_spawn(argv[0], list(argv), clean_environment())
-    _, status, usage = os.wait4(pid, 0)
-    if status:
-        sys.exit(f"failed: {' '.join(argv)}")
-    return usage.ru_utime + usage.ru_stime

@@ -1,4 +1,4 @@
-"""What is measured. Peers take turns at each item, so that a slow moment of the machine hits all of them."""
+"""What is measured over stdio. Peers take turns at each item, so that a slow moment of the machine hits all of them."""
 
 import contextlib
 import statistics
@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from bench.driver import ENVELOPE, HANDSHAKE, Child, DriverError, Session, process_cpu, result_of
+from bench.driver import ENVELOPE, HANDSHAKE, Child, Session, result_of
 from bench.peers import Peer
+from bench.processes import DriverError, process_cpu
 
 TOOLS = 105
 WINDOW = 64
@@ -20,15 +21,16 @@ Figures = dict[str, float]
 
 
 class Effort(NamedTuple):
-    """How long a run lasts: seconds of warm-up and of measuring for each item, and the rounds."""
+    """How long a run lasts: seconds of warm-up and of measuring for each item, the rounds, and the idle sessions."""
 
     warm: float
     measure: float
     rounds: int
+    sessions: int
 
 
-QUICK = Effort(0.2, 0.3, 2)
-FULL = Effort(1.0, 0.7, 5)
+QUICK = Effort(0.2, 0.3, 2, 500)
+FULL = Effort(1.0, 0.7, 5, 1000)
 
 Item = Callable[[Session, Effort], Figures]
 
@@ -48,9 +50,7 @@ def run_round(peers: Sequence[Peer], effort: Effort) -> dict[str, Figures]:
     return figures
 
 
-def _on_revision(
-    peers: Sequence[Peer], revision: str, items: Sequence[Item], effort: Effort
-) -> dict[str, Figures]:
+def _on_revision(peers: Sequence[Peer], revision: str, items: Sequence[Item], effort: Effort) -> dict[str, Figures]:
     taken: dict[str, Figures] = {}
     for _ in range(STARTS - 1):
         for peer in peers:

@@ -6,14 +6,20 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 SERVERS = ROOT / "bench" / "servers"
+CLIENTS = ROOT / "bench" / "clients"
 PEERS = ROOT / ".peers"
 
 
 class Peer(NamedTuple):
-    """One implementation: its server, and the commands that import it and that import nothing."""
+    """One implementation: its server, its client, and the commands that import it and that import nothing.
+
+    What is empty is not measured.
+    """
 
     name: str
     server: list[str]
+    http: list[str]
+    client: list[str]
     imports: list[str]
     bare: list[str]
     version: str
@@ -35,7 +41,16 @@ def _python(package: str) -> Peer | None:
     # Leaving at once keeps the interpreter's own clearing up out of the figures.
     run = [str(python), "-c"]
     imports, bare = f"import os, {package}; os._exit(0)", "import os; os._exit(0)"
-    return Peer(package, [str(python), str(server)], [*run, imports], [*run, bare], version)
+    client = CLIENTS / f"{package}_client.py"
+    return Peer(
+        name=package,
+        server=[str(python), str(server)],
+        http=[str(python), str(server), "http"],
+        client=[str(python), str(client)],
+        imports=[*run, imports],
+        bare=[*run, bare],
+        version=version,
+    )
 
 
 def _typescript() -> Peer | None:
@@ -53,4 +68,12 @@ def _typescript() -> Peer | None:
     imports.write_text(f'import "{package}";\nimport "{package}/stdio";\nprocess.exit(0);\n')
     node = str(PEERS / "node" / "bin" / "node")
     version = json.loads(manifest.read_text())["version"]
-    return Peer("typescript", [node, str(server)], [node, str(imports)], [node, str(nothing)], version)
+    return Peer(
+        name="typescript",
+        server=[node, str(server)],
+        http=[node, str(server), "http"],
+        client=[],
+        imports=[node, str(imports)],
+        bare=[node, str(nothing)],
+        version=version,
+    )

@@ -1,49 +1,16 @@
 """Turns the rounds into medians, ratios and verdicts, as text and as JSON."""
 
 import statistics
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from bench.measures import Figures
+from bench.rows import SCALE, Row
+
+OURS = "dovetail"
+MISSING = "–"
 
 Rounds = dict[str, list[Figures]]
-
-
-class Row(NamedTuple):
-    """One line of the table; a bound is the greatest allowed share of a peer's figure."""
-
-    figure: str
-    title: str
-    unit: str
-    bounds: tuple[tuple[str, float], ...] = ()
-
-
-ROWS = (
-    Row("start", "spawn to first tools/list, 105 tools: CPU", "ms", (("mcp", 1 / 8),)),
-    Row("start wall", "spawn to first tools/list: wall", "ms"),
-    Row("import", "a process that imports the package: CPU", "ms", (("mcp", 1 / 10),)),
-    Row("bare", "a process that imports nothing: CPU", "ms"),
-    Row("memory", "memory after the first list", "MB", (("mcp", 1 / 2),)),
-    Row(
-        "echo64 async",
-        "echo, 64 outstanding, async tool: CPU a call",
-        "µs",
-        (("mcp", 1 / 40), ("typescript", 1)),
-    ),
-    Row("echo64 async wall", "echo, 64 outstanding, async tool: wall a call", "µs"),
-    Row("echo64 sync", "echo, 64 outstanding, plain function: CPU a call", "µs", (("typescript", 1),)),
-    Row("echo1 async", "echo, one by one, async tool: CPU a call", "µs", (("mcp", 1 / 8),)),
-    Row("echo1 async wall", "echo, one by one, async tool: latency", "µs"),
-    Row("echo1 sync", "echo, one by one, plain function: CPU a call", "µs"),
-    Row("megabyte wall", "echo of 1 MB: latency", "ms", (("mcp", 1),)),
-    Row("megabyte", "echo of 1 MB: CPU", "ms"),
-    Row("list", "tools/list, 105 tools: CPU", "µs", (("mcp", 1 / 40),)),
-    Row("progress", "1,000 progress messages in a call: CPU a message", "µs", (("mcp", 1 / 50),)),
-    Row("start 2026", "2026-07-28: spawn to first tools/list: CPU", "ms"),
-    Row("echo64 async 2026", "2026-07-28: echo, 64 outstanding, async tool: CPU a call", "µs"),
-    Row("echo64 sync 2026", "2026-07-28: echo, 64 outstanding, plain function: CPU a call", "µs"),
-    Row("echo1 async 2026", "2026-07-28: echo, one by one, async tool: CPU a call", "µs"),
-)
-SCALE = {"ms": 1e3, "µs": 1e6, "MB": 1e-6}
 
 
 class Figure(NamedTuple):
@@ -55,54 +22,60 @@ class Figure(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """Dovetail's share of a peer's figure, and whether it keeps the bound."""
+    """What Dovetail is held to, how it stands, and whether it keeps the bound."""
 
-    peer: str
-    ratio: float
+    claim: str
+    value: float
     bound: float
     met: bool
 
 
-def summarize(rounds: Rounds) -> dict[str, dict[str, Figure]]:
-    """peer -> figure name -> median and spread over the rounds."""
-    return {
-        peer: {
-            name: Figure(statistics.median(values), min(values), max(values))
-            for name in taken[0]
-            for values in [[figures[name] for figures in taken]]
-        }
-        for peer, taken in rounds.items()
-    }
+def figure_of(taken: Sequence[Figures], name: str) -> Figure | None:
+    """Median and spread of one figure over the rounds that have it."""
+    values = [figures[name] for figures in taken if name in figures]
+    return Figure(statistics.median(values), min(values), max(values)) if values else None
 
 
-def ratio(rounds: Rounds, peer: str, figure: str) -> float:
+def ratio(rounds: Rounds, peer: str, figure: str, of: str = "") -> float | None:
     """Dovetail's share of a peer's figure: the median over rounds, each taken within one round."""
-    pairs = zip(rounds["dovetail"], rounds[peer], strict=True)
-    return statistics.median(ours[figure] / theirs[figure] for ours, theirs in pairs)
+    of = of or figure
+    pairs = zip(rounds.get(OURS, ()), rounds.get(peer, ()), strict=False)
+    shares = [ours[figure] / theirs[of] for ours, theirs in pairs if figure in ours and of in theirs]
+    return statistics.median(shares) if shares else None
 
 
-def verdict(row: Row, rounds: Rounds) -> list[Verdict]:
-    """How Dovetail stands against each bound of a row."""
-    return [
-        Verdict(peer, share, bound, share <= bound)
-        for peer, bound in row.bounds
-        if peer in rounds and "dovetail" in rounds
-        for share in [ratio(rounds, peer, row.figure)]
-    ]
+def verdicts(row: Row, rounds: Rounds) -> list[Verdict]:
+    """How Dovetail stands against each bound of a row; none where a figure is missing."""
+    found: list[Verdict] = []
+    for peer, bound in row.bounds:
+        if (share := ratio(rounds, peer, row.figure)) is not None:
+            limit = "1" if bound == 1 else f"1/{round(1 / bound)}"
+            found.append(Verdict(f"≤ {limit} of {peer}", share, bound, share <= bound))
+    if row.most is not None and (ours := figure_of(rounds.get(OURS, ()), row.figure)):
+        value = ours.median * SCALE[row.unit]
+        found.append(Verdict(f"≤ {row.most:g} {row.unit}", value, row.most, value <= row.most))
+    if row.beside is not None:
+        other, called, bound = row.beside
+        if (share := ratio(rounds, OURS, row.figure, other)) is not None:
+            sign, met = ("≥", share >= bound) if bound < 1 else ("≤", share <= bound)
+            found.append(Verdict(f"{sign} {bound:g} of {called} ({share:.2f})", share, bound, met))
+    return found
 
 
-def table(rounds: Rounds, versions: dict[str, str]) -> str:
-    """The whole result as a Markdown table that is readable in a terminal too."""
-    summary = summarize(rounds)
-    head = ["what", "unit", *(f"{peer} {versions[peer]}" for peer in rounds)]
-    others = [peer for peer in rounds if peer != "dovetail"] if "dovetail" in rounds else []
-    head += [f"to {peer}" for peer in others] + (["bound"] if others else [])
+def table(rows: Sequence[Row], shown: Sequence[str], rounds: Rounds, versions: dict[str, str]) -> str:
+    """One part of the result as a Markdown table that is readable in a terminal too."""
+    others = [peer for peer in shown if peer != OURS] if OURS in shown else []
+    head = ["what", "unit", *(f"{peer} {versions[peer]}" for peer in shown)]
+    head += [*(f"to {peer}" for peer in others), "bound"]
     body: list[list[str]] = []
-    for row in ROWS:
+    for row in rows:
         cells = [row.title, row.unit]
-        cells += [_number(figures[row.figure], row.unit) for figures in summary.values()]
+        cells += [_number(figure_of(rounds[peer], row.figure), row.unit) for peer in shown]
         cells += [_share(ratio(rounds, peer, row.figure)) for peer in others]
-        body.append(cells + (["; ".join(map(_judged, verdict(row, rounds)))] if others else []))
+        judged = [f"{v.claim}: {'met' if v.met else 'MISSED'}" for v in verdicts(row, rounds)]
+        if len(judged) < len(row.bounds) + (row.most is not None) + (row.beside is not None):
+            judged.append("NOT MEASURED")
+        body.append([*cells, "; ".join(judged)])
     widths = [max(len(line[i]) for line in [head, *body]) for i in range(len(head))]
     return "\n".join(
         "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |"
@@ -110,12 +83,9 @@ def table(rounds: Rounds, versions: dict[str, str]) -> str:
     )
 
 
-def _judged(judged: Verdict) -> str:
-    limit = "1" if judged.bound == 1 else f"1/{round(1 / judged.bound)}"
-    return f"≤ {limit} of {judged.peer}: {'met' if judged.met else 'MISSED'}"
-
-
-def _number(figure: Figure, unit: str) -> str:
+def _number(figure: Figure | None, unit: str) -> str:
+    if figure is None:
+        return MISSING
     median, low, high = (_round(value * SCALE[unit]) for value in figure)
     return f"{median} ({low}–{high})"
 
@@ -124,5 +94,7 @@ def _round(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
-def _share(ratio: float) -> str:
+def _share(ratio: float | None) -> str:
+    if ratio is None or ratio <= 0:
+        return MISSING
     return f"1/{1 / ratio:.1f}" if ratio < 1 else f"{ratio:.2f}"

@@ -1,5 +1,6 @@
-"""The benchmark's server on Dovetail: 105 tools, three of which are measured."""
+"""The benchmark's server on Dovetail, `[http [OTHERS]]`: three tools that are measured, and 102 or OTHERS more."""
 
+import sys
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
@@ -42,7 +43,17 @@ def forecast() -> Callable[..., Awaitable[str]]:
     return tool
 
 
-for number in range(102):
+for number in range(int(sys.argv[2]) if len(sys.argv) > 2 else 102):
     server.tool(forecast(), name=f"forecast_{number}")
 
-server.run()
+if sys.argv[1:2] == ["http"]:
+    from serving import free_port, profiled, serve
+
+    if profiled():
+        serve(server.asgi())
+    else:
+        # As users run it, which is uvicorn with uvloop and httptools too.
+        print(port := free_port(), flush=True)
+        server.run("http", port=port)
+else:
+    server.run()

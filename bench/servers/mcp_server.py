@@ -1,5 +1,6 @@
 """The same server on the official Python SDK, with its high-level class and its per-request log lines off."""
 
+import sys
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
@@ -42,7 +43,12 @@ def forecast() -> Callable[..., Awaitable[str]]:
     return tool
 
 
-for number in range(102):
+for number in range(int(sys.argv[2]) if len(sys.argv) > 2 else 102):
     server.add_tool(forecast(), name=f"forecast_{number}")
 
-server.run()
+if sys.argv[1:2] == ["http"]:
+    from serving import serve
+
+    serve(server.streamable_http_app())
+else:
+    server.run()

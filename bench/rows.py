@@ -1,0 +1,99 @@
+"""The lines of the tables, and the bounds that Dovetail is held to."""
+
+from typing import NamedTuple
+
+SCALE = {"ms": 1e3, "µs": 1e6, "MB": 1e-6, "KB": 1e-3, "calls/s": 1}
+
+
+class Row(NamedTuple):
+    """One line; a bound is the greatest allowed share of a peer's figure."""
+
+    figure: str
+    title: str
+    unit: str
+    bounds: tuple[tuple[str, float], ...] = ()
+    most: float | None = None
+    """The greatest allowed figure of Dovetail, in the row's unit."""
+    beside: tuple[str, str, float] | None = None
+    """Another figure of Dovetail, what it is called, and the share of it that this one must keep: a floor below 1,
+    a ceiling above."""
+
+
+MCP = "mcp"
+STDIO_ROWS = (
+    Row("start", "spawn to first tools/list, 105 tools: CPU", "ms", ((MCP, 1 / 8),)),
+    Row("start wall", "spawn to first tools/list: wall", "ms"),
+    Row("import", "a process that imports the package: CPU", "ms", ((MCP, 1 / 10),)),
+    Row("bare", "a process that imports nothing: CPU", "ms"),
+    Row("memory", "memory after the first list", "MB", ((MCP, 1 / 2),)),
+    Row(
+        "echo64 async",
+        "echo, 64 outstanding, async tool: CPU a call",
+        "µs",
+        ((MCP, 1 / 40), ("typescript", 1)),
+    ),
+    Row("echo64 async wall", "echo, 64 outstanding, async tool: wall a call", "µs"),
+    Row("echo64 sync", "echo, 64 outstanding, plain function: CPU a call", "µs", (("typescript", 1),)),
+    Row("echo1 async", "echo, one by one, async tool: CPU a call", "µs", ((MCP, 1 / 8),)),
+    Row("echo1 async wall", "echo, one by one, async tool: latency", "µs"),
+    Row("echo1 sync", "echo, one by one, plain function: CPU a call", "µs"),
+    Row("megabyte wall", "echo of 1 MB: latency", "ms", ((MCP, 1),)),
+    Row("megabyte", "echo of 1 MB: CPU", "ms"),
+    Row("list", "tools/list, 105 tools: CPU", "µs", ((MCP, 1 / 40),)),
+    Row("progress", "1,000 progress messages in a call: CPU a message", "µs", ((MCP, 1 / 50),)),
+    Row("start 2026", "2026-07-28: spawn to first tools/list: CPU", "ms"),
+    Row("echo64 async 2026", "2026-07-28: echo, 64 outstanding, async tool: CPU a call", "µs"),
+    Row("echo64 sync 2026", "2026-07-28: echo, 64 outstanding, plain function: CPU a call", "µs"),
+    Row("echo1 async 2026", "2026-07-28: echo, one by one, async tool: CPU a call", "µs"),
+)
+HTTP_ROWS = (
+    Row(
+        "http echo16 2026",
+        "2026-07-28: echo beside 104 other tools, 16 connections: CPU a call",
+        "µs",
+        ((MCP, 1 / 8),),
+        beside=("http few 2026", "that beside 2", 1.1),
+    ),
+    Row("http few 2026", "2026-07-28: the same beside 2 other tools", "µs"),
+    Row(
+        "http many 2026",
+        "2026-07-28: the same beside 1,002 other tools",
+        "µs",
+        beside=("http few 2026", "that beside 2", 1.1),
+    ),
+    Row("http echo64 2026", "2026-07-28: echo, 64 connections: CPU a call", "µs"),
+    Row("http echo16 2026 rate", "2026-07-28: throughput, 16 connections", "calls/s"),
+    Row(
+        "http echo64 2026 rate",
+        "2026-07-28: throughput, 64 connections",
+        "calls/s",
+        beside=("http echo16 2026 rate", "that at 16", 0.9),
+    ),
+    Row("http echo16", "sessions: echo, 16 connections: CPU a call", "µs", ((MCP, 1 / 10),)),
+    Row("http echo64", "sessions: echo, 64 connections: CPU a call", "µs"),
+    Row("http echo16 rate", "sessions: throughput, 16 connections", "calls/s"),
+    Row(
+        "http echo64 rate",
+        "sessions: throughput, 64 connections",
+        "calls/s",
+        beside=("http echo16 rate", "that at 16", 0.9),
+    ),
+    Row("http list 2026", "2026-07-28: tools/list, 105 tools: CPU", "µs", ((MCP, 1 / 25),)),
+    Row("http list", "sessions: tools/list, 105 tools: CPU", "µs", ((MCP, 1 / 25),)),
+    Row("http progress 2026", "2026-07-28: 1,000 progress messages over SSE: CPU a message", "µs", ((MCP, 1 / 6),)),
+    Row("http progress", "sessions: 1,000 progress messages over SSE: CPU a message", "µs", ((MCP, 1 / 6),)),
+    Row("http session", "memory of an idle session", "KB", ((MCP, 1 / 8),), most=6),
+)
+CLIENT_ROWS = (
+    Row("client http", "client over HTTP, 16 calls at once: CPU a call", "µs", ((MCP, 1 / 7),)),
+    Row("client stdio", "client over stdio, 16 calls at once: CPU a call", "µs", ((MCP, 1 / 8),)),
+    Row("client http open", "opening a client over HTTP, imports aside: CPU", "ms", ((MCP, 1 / 5),)),
+    Row("client http first", "a process to its first answer over HTTP, imports and all: CPU", "ms"),
+    Row("client stdio first", "a process to its first answer over stdio, imports and all: CPU", "ms"),
+)
+TABLES = {
+    "stdio": ("Servers over stdio, revision 2025-11-25 unless the line says otherwise.", STDIO_ROWS),
+    "http": ("Servers over HTTP, a session a connection on 2025-11-25, or 2026-07-28.", HTTP_ROWS),
+    "clients": ("Clients, all against the same hand-written server, revision 2026-07-28.", CLIENT_ROWS),
+}
+ROWS = STDIO_ROWS + HTTP_ROWS + CLIENT_ROWS
