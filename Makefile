@@ -1,10 +1,11 @@
 # Every target sets up what it needs by itself: Python 3.11 or newer, make and git are enough.
-#   make demo    a short tour of the examples, over stdio
-#   make test    everything CI runs
-#   make check   linters, types, import contracts, the rules of the house
-#   make fast    the tests that need no other implementation
-#   make docs    the documentation as a site, in build/docs
-#   make bench   speed against other implementations (BENCH="--quick" for a short run)
+#   make demo         a short tour of the examples, over stdio
+#   make test         everything CI runs
+#   make check        linters, types, import contracts, the rules of the house
+#   make fast         the tests that need no other implementation
+#   make docs         the documentation as a site, in build/docs
+#   make conformance  the official conformance suite, on every revision
+#   make bench        speed against other implementations (BENCH="--quick" for a short run, "--only http" for a part)
 
 PYTHON ?= python3
 WORKERS ?= 2
@@ -16,6 +17,8 @@ MAKEFLAGS += --no-print-directory
 PY := .venv/bin/python
 INSTALL := .ci/venv $(PYTHON)
 NPM_PACKAGES := server client sdk server-everything
+INSPECTOR := @modelcontextprotocol/inspector@^2.12
+CONFORMANCE := @modelcontextprotocol/conformance@0.2.0-alpha.12
 SOURCES := $(shell find src -name '*.py' -o -name 'py.typed' 2>/dev/null)
 
 # Without .pyc files every server that a test starts would compile itself again.
@@ -23,17 +26,18 @@ unexport PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-.PHONY: help demo test check fast docs bench format peers clean
+.PHONY: help demo test check fast docs conformance bench format peers clean
 .DELETE_ON_ERROR:
 
 help:
-	@sed -n '2,7s/^# *//p' Makefile
+	@sed -n '2,8s/^# *//p' Makefile
 
 demo: .venv/.ready
 	@$(PY) examples/tour.py
 
 test: check peers
 	@.ci/shells
+	@.ci/nginx
 	@echo "== tests, examples and docs"
 	@$(PY) -m pytest -q -n $(WORKERS) $(TESTS) --ignore=tests/architecture
 
@@ -54,13 +58,16 @@ docs: .venv/.docs
 	@.venv/bin/mkdocs build --quiet --strict
 	@echo "The site begins at build/docs/index.html."
 
+conformance: .venv/.ready .peers/conformance/.ready
+	@$(PY) -m conformance
+
 bench: .venv/.ready .peers/mcp/.ready .peers/node/.ready .peers/dovetail/.ready
 	@$(PY) -m bench $(BENCH)
 
 format: .venv/.ready
 	@.venv/bin/ruff check --quiet --fix --select I . && .venv/bin/ruff format --quiet .
 
-peers: .peers/mcp/.ready .peers/mcp1/.ready .peers/tools/.ready .peers/node/.ready
+peers: .peers/mcp/.ready .peers/mcp1/.ready .peers/tools/.ready .peers/node/.ready .peers/inspector/.ready
 
 clean:
 	rm -rf .venv .peers dist build bench/results .pytest_cache .ruff_cache .import_linter_cache .hypothesis
@@ -78,7 +85,7 @@ clean:
 
 .peers/mcp/.ready: .ci/venv Makefile
 	@echo "== setting up the official Python SDK (once)"
-	@$(INSTALL) .peers/mcp 'mcp>=2.3,<3'
+	@$(INSTALL) .peers/mcp 'mcp>=2.3,<3' uvicorn uvloop httptools
 	@touch $@
 
 .peers/mcp1/.ready: .ci/venv Makefile
@@ -96,13 +103,25 @@ clean:
 	@.ci/node .venv .peers/node $(NPM_PACKAGES:%=@modelcontextprotocol/%) zod
 	@touch $@
 
+# The first even major version of Node of which every release is new enough for it.
+.peers/inspector/.ready: .ci/node Makefile | .venv/.ready
+	@echo "== setting up the inspector (once)"
+	@NODE=24 .ci/node .venv .peers/inspector $(INSPECTOR)
+	@touch $@
+
+# An exact version: a new one comes with new scenarios, which are to be looked at when they come.
+.peers/conformance/.ready: .ci/node Makefile | .venv/.ready
+	@echo "== setting up the official conformance suite (once)"
+	@NODE=22 .ci/node .venv .peers/conformance $(CONFORMANCE)
+	@touch $@
+
 # The wheel as a user would install it, with its .pyc files.
 .peers/dovetail/.ready: $(SOURCES) pyproject.toml .ci/venv
 	@echo "== building and installing the wheel"
 	@rm -rf .peers/dovetail/wheel
 	@$(INSTALL) .peers/dovetail
 	@.peers/dovetail/bin/python -m pip wheel -qq --no-deps --wheel-dir .peers/dovetail/wheel .
-	@$(INSTALL) .peers/dovetail .peers/dovetail/wheel/*.whl
+	@wheel=(.peers/dovetail/wheel/*.whl) && $(INSTALL) .peers/dovetail "$${wheel[0]}[http]"
 	@$(INSTALL) .peers/dovetail --no-deps --force-reinstall .peers/dovetail/wheel/*.whl
 	@.peers/dovetail/bin/python -m compileall -q .peers/dovetail/lib
 	@touch $@

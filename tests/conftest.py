@@ -1,17 +1,65 @@
-"""What every test can rely on: `async def` tests run on a fresh loop, cannot hang, and leave no error unseen."""
+"""What every test can rely on: `async def` tests run on a fresh loop, cannot hang, and leave no error unseen.
+
+Where DOVETAIL_SPEC names the official schemas, whatever Dovetail sends during a test is held against them.
+"""
 
 import asyncio
 import inspect
+from collections.abc import Generator
 from typing import Any
 
 import hypothesis
 import pytest
+
+from tests.support.strict import spec_folder
+from tests.support.traffic import Traffic
 
 PATIENCE = 60.0
 
 # The machine may be busy: an example that takes long is not a bug.
 hypothesis.settings.register_profile("house", deadline=None)
 hypothesis.settings.load_profile("house")
+
+TRAFFIC = pytest.StashKey[Traffic]()
+
+
+MARKS = (
+    "sends_wrong(why): makes Dovetail send what no schema allows, because its user wants it so",
+    "unheard(why): would measure that somebody listens to all that is sent",
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Listen to all that is sent, where it can be judged."""
+    for mark in MARKS:
+        config.addinivalue_line("markers", mark)
+    if spec_folder() is not None:
+        traffic = config.stash[TRAFFIC] = Traffic()
+        traffic.listen()
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    if TRAFFIC in config.stash:
+        return "traffic: all that is sent is held against the official schemas"
+    return "traffic: NOT CHECKED. Set DOVETAIL_SPEC to a folder that holds <revision>/schema.json."
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    if TRAFFIC in item.config.stash:
+        item.config.stash[TRAFFIC].deaf = item.get_closest_marker("unheard") is not None
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Judge what was sent during a test, its end included."""
+    result = yield
+    if TRAFFIC in item.config.stash:
+        problems = item.config.stash[TRAFFIC].verdict()
+        if problems and item.get_closest_marker("sends_wrong") is None:
+            pytest.fail("Dovetail sent what it must not:\n" + "\n".join(problems[:20]), pytrace=False)
+    return result
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,21 +1,33 @@
 """Python in the documentation runs: blocks that begin with `# name.py` are written out together and run.
 
-Those without a name run too, on their own. What a text block after a block says is what it prints.
+Those without a name run too, on their own. What a text block after a block says is what it prints. A block that
+serves over HTTP is there while the others run, and so is what a line `uvicorn …` of a sh block serves.
 """
 
+import contextlib
 import os
 import re
+import shlex
+import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+
+from tests.support.http import free_port
+from tests.support.raw import eventually
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\s*^```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 NAME = re.compile(r"# (\w+\.py)\n")
+SHELL = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SERVES = re.compile(r"""\.run\("http"(?P<port>[^)]*\bport=)?""")
+PORT_GIVEN = re.compile(r"\bport=(\d+)")
+PORT = re.compile(r"\b80\d\d\b")
 EXTRAS = {"telemetry.md": "opentelemetry"}
 """Pages about what needs a package that Dovetail does without."""
 
@@ -28,8 +40,45 @@ def blocks(text: str) -> Iterator[tuple[str | None, str, str | None]]:
         yield (named[1] if named else None), code, output
 
 
+def commands(text: str) -> list[str]:
+    """The lines of a page that serve something with uvicorn."""
+    return [line for block in SHELL.findall(text) for line in block.splitlines() if line.startswith("uvicorn ")]
+
+
+def other_ports(text: str) -> str:
+    """The page with ports on which nobody listens, so that pages can run at the same time."""
+    text = SERVES.sub(lambda found: found[0] if found["port"] else found[0] + ", port=8000", text)
+    used = PORT.findall("\n".join([*(code for _, code, _ in blocks(text)), *commands(text)]))
+    ports = {port: str(free_port()) for port in sorted(set(used))}
+    return PORT.sub(lambda found: ports.get(found[0], found[0]), text)
+
+
+def listens(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+        return True
+    return False
+
+
+@contextlib.contextmanager
+def served(command: Sequence[str], port: int, folder: Path, env: Mapping[str, str], ends: set[int]) -> Iterator[None]:
+    """A server that listens meanwhile; when told to end, it does so with one of these codes."""
+    said = folder / f"{port}.txt"
+    with said.open("w") as output:
+        process = subprocess.Popen(command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+    try:
+        eventually(lambda: process.poll() is not None or listens(port), f"{command} listens")
+        assert process.poll() is None, f"{command}: {said.read_text()}"
+        yield
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) in ends, f"{command}: {said.read_text()}"
+    finally:
+        process.kill()
+        process.wait()
+
+
 def run_page(text: str, folder: Path) -> dict[str, str]:
     """Write the blocks of a page into a folder and run each; returns what they printed."""
+    text = other_ports(text)
     named = {name: (code, output) for name, code, output in blocks(text) if name}
     for name, (code, _) in named.items():
         (folder / name).write_text(code)
@@ -38,19 +87,30 @@ def run_page(text: str, folder: Path) -> dict[str, str]:
         (folder / f"unnamed_{number}.py").write_text(code)
     env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     printed: dict[str, str] = {}
-    for name, (_, expected) in named.items():
-        done = subprocess.run(
-            ["python", name],
-            cwd=folder,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        assert done.returncode == 0, f"{name}: {done.stderr}"
-        assert expected is None or done.stdout == expected
-        printed[name] = done.stdout
+    with contextlib.ExitStack() as servers:
+        for name, (code, _) in named.items():
+            if found := SERVES.search(code):
+                port = PORT_GIVEN.search(code, found.start())
+                assert port is not None
+                servers.enter_context(served(["python", name], int(port[1]), folder, env, {0}))
+        for line in commands(text):
+            port = int(line.partition("--port ")[2].split()[0])
+            servers.enter_context(served(shlex.split(line), port, folder, env, {0, -signal.SIGTERM}))
+        for name, (code, expected) in named.items():
+            if SERVES.search(code):
+                continue
+            done = subprocess.run(
+                ["python", name],
+                cwd=folder,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=60,
+            )
+            assert done.returncode == 0, f"{name}: {done.stderr}"
+            assert expected is None or done.stdout == expected
+            printed[name] = done.stdout
     return printed
 
 
@@ -76,6 +136,8 @@ def test_the_readme_shows_a_server_and_a_client(tmp_path: Path) -> None:
         "```python\n1 / 0\n```\n",
         "```python\n# a.py\n1 / 0\n```\n",
         "```python\n# a.py\nprint(1)\n```\n\n```text\n2\n```\n",
+        '```python\n# a.py\nimport dovetail\ndovetail.Server(1 / 0).run("http")\n```\n',
+        "```python\n# a.py\napp = None\n```\n\n```sh\nuvicorn a:nothing --port 8000\n```\n",
     ],
 )
 def test_a_wrong_page_is_found(page: str, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The table in docs/revisions.md says what the revisions themselves say."""
+"""The tables in docs/revisions.md say what the revisions themselves say."""
 
 import re
 from collections.abc import Callable
@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from dovetail.protocol.admission import status_of
+from dovetail.protocol.errors import METHOD_NOT_FOUND
 from dovetail.protocol.revisions import REVISIONS
 from dovetail.protocol.revisions.revision import Revision
 
@@ -35,11 +37,22 @@ FACTS: dict[str, Callable[[Revision], object]] = {
     "log level": lambda r: "logging/setLevel" in r.methods,
     "watching resources": lambda r: "resources/subscribe" in r.methods,
     "how long results may be kept": lambda r: bool(r.cacheable),
+    "transport": lambda r: (r.session_header, r.era),
+    "session": lambda r: (r.session_header, r.era),
+    "the revision is named in": lambda r: (r.version_header, r.era),
+    "what belongs to no call": lambda r: (r.session_header, r.era),
+    "a client that goes away": lambda r: (r.session_header, r.disconnect),
+    "a broken stream goes on": lambda r: r.resumable,
+    "polling": lambda r: r.sse_polling,
+    "headers that repeat the body": lambda r: r.required_headers,
+    "an error of a call has status": lambda r: (r.session_header, status_of(r, METHOD_NOT_FOUND)),
 }
+HEADINGS = ("", "over HTTP")
 
 
 def test_the_columns_are_the_revisions() -> None:
-    assert ROWS[""] == list(REVISIONS)
+    for heading in HEADINGS:
+        assert ROWS[heading] == list(REVISIONS)
 
 
 @pytest.mark.parametrize("row", FACTS)
@@ -55,5 +68,5 @@ def test_cells_are_the_same_exactly_where_the_revisions_agree(row: str) -> None:
 
 
 def test_every_row_is_checked() -> None:
-    rows = {row for row in ROWS if row and not re.fullmatch(r"-+", row)}
+    rows = {row for row in ROWS if row not in HEADINGS and not re.fullmatch(r"-+", row)}
     assert rows == set(FACTS)

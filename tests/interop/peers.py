@@ -50,3 +50,10 @@ def everything_command() -> list[str]:
 def our_server(*revisions: str) -> list[str]:
     """Our own server, for the clients of others."""
     return [sys.executable, str(PROGRAMS / "dovetail_server.py"), *revisions]
+
+
+def inspector_command() -> list[str]:
+    """The command line of the official inspector."""
+    folder = PEERS / "inspector"
+    launcher = folder / "node_modules" / "@modelcontextprotocol" / "inspector" / "clients" / "launcher" / "build"
+    return [installed(folder / "bin" / "node"), installed(launcher / "index.js"), "--cli"]

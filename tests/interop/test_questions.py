@@ -5,13 +5,13 @@
 
 import functools
 import json
-import subprocess
 import sys
 from typing import Any
 
 import pytest
 
 from tests.interop.peers import ENVELOPE, NEWEST_OF_ERAS, node_program, python_program
+from tests.interop.test_their_clients import printed
 from tests.matrix import asking
 
 pytestmark = pytest.mark.interop
@@ -25,10 +25,7 @@ PROGRAMS = {
 @functools.cache
 def answers(program: str, revision: str) -> dict[str, Any]:
     mode = revision if revision == ENVELOPE else "legacy"
-    command = [*PROGRAMS[program](), mode, sys.executable, str(asking.__file__)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=55, check=False)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return printed([*PROGRAMS[program](), mode, sys.executable, str(asking.__file__)])
 
 
 @pytest.fixture(params=[(program, revision) for program in PROGRAMS for revision in NEWEST_OF_ERAS])

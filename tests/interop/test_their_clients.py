@@ -37,25 +37,31 @@ TOURS = [
     ("typescript 1", "", HANDSHAKE[:1], HANDSHAKE[0]),
 ]
 
+DATA = [("add", 3), ("numbers", [0, 1, 2]), ("colour", "dark red"), ("point", {"x": 1, "y": 0.5})]
 
-@functools.cache
-def tour(program: str, mode: str, served: tuple[str, ...]) -> dict[str, Any]:
-    """What a client saw; every test of a worker looks at the same tour."""
-    command = [*PROGRAMS[program](mode), *our_server(*served)]
+
+def printed(command: list[str]) -> dict[str, Any]:
+    """What a client printed of its visit."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=55, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
+@functools.cache
+def tour(program: str, mode: str, served: tuple[str, ...]) -> dict[str, Any]:
+    """What a client saw; every test of a worker looks at the same tour."""
+    return printed([*PROGRAMS[program](mode), *our_server(*served)])
+
+
 class Seen:
     """One tour, and what it must agree with."""
 
-    def __init__(self, program: str, mode: str, served: tuple[str, ...], revision: str) -> None:
+    def __init__(self, program: str, mode: str, revision: str, saw: dict[str, Any]) -> None:
         self.program = program
         self.revision = revision
         self.modern = revision == ENVELOPE
         self.pinned = (program, mode) == ("python 2", ENVELOPE)
-        self.all = tour(program, mode, served)
+        self.all = saw
 
     def __getitem__(self, part: str) -> Any:
         return self.all[part]
@@ -67,7 +73,8 @@ class Seen:
     ids=lambda way: f"{way[0]} {way[1] or 'initialize'} on {way[3]}".replace(" ", "-"),
 )
 def seen(request: pytest.FixtureRequest) -> Seen:
-    return Seen(*request.param)
+    program, mode, served, revision = request.param
+    return Seen(program, mode, revision, tour(program, mode, served))
 
 
 def test_they_agree_on_the_revision(seen: Seen) -> None:
@@ -97,8 +104,8 @@ def test_the_client_knows_the_server(seen: Seen) -> None:
 def test_lists_arrive_over_all_their_pages(seen: Seen) -> None:
     """The server gives six items a page; version 2 of the TypeScript client joins the pages by itself."""
     names = [tool["name"] for tool in seen["tools"]["items"]]
-    assert len(names) == len(set(names)) == 13
-    assert seen["tools"].get("sizes", [6, 6, 1]) == [6, 6, 1]
+    assert len(names) == len(set(names)) == 17
+    assert seen["tools"].get("sizes", [6, 6, 5]) == [6, 6, 5]
     assert seen["bad cursor"]["code"] == -32602
     assert [item["uri"] for item in seen["resources"]["items"]] == ["note://static", "note://bytes"]
     assert [item["uriTemplate"] for item in seen["resource_templates"]["items"]] == ["note://{topic}/{page}"]
@@ -121,10 +128,7 @@ def test_tools_show_what_the_revision_knows(seen: Seen) -> None:
         assert add["outputSchema"] == ({"type": "integer"} if seen.modern else wrapped)
 
 
-@pytest.mark.parametrize(
-    ("tool", "value"),
-    [("add", 3), ("numbers", [0, 1, 2]), ("colour", "dark red"), ("point", {"x": 1, "y": 0.5})],
-)
+@pytest.mark.parametrize(("tool", "value"), DATA)
 def test_data_arrives_in_the_form_of_the_revision(seen: Seen, tool: str, value: Any) -> None:
     """These clients check it against the output schema, too."""
     result = seen[f"call {tool}"]
@@ -209,6 +213,18 @@ def test_calls_that_are_given_up_are_stopped(seen: Seen) -> None:
 
 def test_calls_at_once_get_their_own_answers(seen: Seen) -> None:
     assert seen["at once"] == [str(2 * number) for number in range(20)]
+
+
+def test_words_are_completed(seen: Seen) -> None:
+    assert seen["completion"] == ["pascal", "perl", "python"]
+
+
+def test_what_is_logged_arrives(seen: Seen) -> None:
+    assert seen["logs"] == [["info", {"message": "told"}]]
+
+
+def test_a_change_of_a_resource_is_heard(seen: Seen) -> None:
+    assert seen["update"] == "note://static"
 
 
 def test_changes_of_the_lists_are_heard(seen: Seen) -> None:

@@ -200,11 +200,14 @@ def test_a_prompt_unknown_or_without_its_arguments_is_refused(peer: Peer, name: 
 
 @pytest.mark.parametrize(("kind", "revision"), EITHER_ERA)
 async def test_a_caller_that_is_cancelled_stops_the_call(kind: str, revision: str) -> None:
+    await give_up(COMMANDS[kind](), revision)
+
+
+async def give_up(target: str | list[str], revision: str) -> None:
+    """Cancel the caller of a call that runs, and see that it runs no more."""
     started = asyncio.Event()
-    async with Client(COMMANDS[kind](), revision=revision) as client:
-        calling = asyncio.create_task(
-            client.call("hang", name="caller", progress=lambda *_: started.set(), timeout=50)
-        )
+    async with Client(target, revision=revision) as client:
+        calling = asyncio.create_task(client.call("hang", name="caller", progress=lambda *_: started.set(), timeout=50))
         await started.wait()
         calling.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -1,16 +1,20 @@
 """One loop for all tests of the matrix: they share connections, as a process a test would take too long."""
 
 import asyncio
+import contextlib
 import inspect
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dovetail import Client
 from dovetail.protocol.revisions import REVISIONS
 from tests.conftest import PATIENCE
-from tests.matrix.setting import TRANSPORTS, ClientNotes, Setting, Transport, setting, target
+from tests.matrix.setting import WAYS, ClientNotes, Ground, Setting, Transport, reached, setting, target
 from tests.support.oracle import Oracle
+from tests.support.site import applications
 
 
 class Loop:
@@ -18,30 +22,38 @@ class Loop:
 
     def __init__(self, runner: asyncio.Runner) -> None:
         self.runner = runner
-        self._shared: dict[tuple[str, Transport], Setting] = {}
+        self._shared: dict[tuple[str, Transport], tuple[Setting, contextlib.AsyncExitStack]] = {}
 
     def shared(self, revision: str, transport: Transport) -> Setting:
         """The open connection of this revision and transport."""
         key = (revision, transport)
         if key not in self._shared:
-            made = setting(target(transport), revision)
-            self.runner.run(made.client.open())
-            self._shared[key] = made
-        return self._shared[key]
+            self._shared[key] = self.runner.run(self._connect(revision, transport))
+        return self._shared[key][0]
 
     def drop_shared(self) -> None:
         """Close all: the next test finds everything fresh."""
         while self._shared:
-            _, made = self._shared.popitem()
-            self.runner.run(made.client.close())
+            _, (_, stack) = self._shared.popitem()
+            self.runner.run(stack.aclose())
+
+    async def _connect(self, revision: str, transport: Transport) -> tuple[Setting, contextlib.AsyncExitStack]:
+        async with contextlib.AsyncExitStack() as stack:
+            address = await stack.enter_async_context(reached(target(transport)))
+            made = setting(address, revision)
+            await stack.enter_async_context(made.client)
+            return made, stack.pop_all()
 
 
 @pytest.fixture(scope="session", autouse=True)
 def loop() -> Iterator[Loop]:
     with asyncio.Runner() as runner:
+        ground = contextlib.AsyncExitStack()
+        Ground.applications = runner.run(ground.enter_async_context(applications()))
         made = Loop(runner)
         yield made
         made.drop_shared()
+        runner.run(ground.aclose())
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -65,12 +77,31 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     return True
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what does not exist: not every transport has every revision."""
+    left_out = [item for item in items if _is_of_the_matrix(item) and not _exists(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
+
+
+def _is_of_the_matrix(item: pytest.Item) -> bool:
+    return Path(__file__).parent in item.path.parents and isinstance(item, pytest.Function)
+
+
+def _exists(item: pytest.Item) -> bool:
+    assert isinstance(item, pytest.Function)
+    given: dict[str, Any] = item.callspec.params if hasattr(item, "callspec") else {}
+    transport, revision = given.get("transport"), given.get("revision")
+    return transport is None or revision is None or revision in WAYS[transport].revisions
+
+
 @pytest.fixture(params=REVISIONS)
 def revision(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-@pytest.fixture(params=TRANSPORTS)
+@pytest.fixture(params=WAYS)
 def transport(request: pytest.FixtureRequest) -> Transport:
     return request.param
 
@@ -79,10 +110,11 @@ def transport(request: pytest.FixtureRequest) -> Transport:
 def shared(loop: Loop, revision: str, transport: Transport) -> Iterator[Setting]:
     """The connection that tests share; each of them answers for what was said during it."""
     made = loop.shared(revision, transport)
-    made.oracle.verdict()
+    made.verdict()
     made.oracle.messages.clear()
+    made.wire.messages.clear()
     yield made
-    made.oracle.verdict()
+    made.verdict()
 
 
 @pytest.fixture
@@ -98,3 +130,9 @@ def oracle(shared: Setting) -> Oracle:
 @pytest.fixture
 def notes(shared: Setting) -> ClientNotes:
     return shared.notes
+
+
+@pytest.fixture
+def wire(shared: Setting) -> Oracle:
+    """What really went over the wire."""
+    return shared.wire

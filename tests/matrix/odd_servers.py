@@ -1,6 +1,7 @@
 """Servers that our client may meet and that no Dovetail server is: each a function from message to messages.
 
-In memory `OddServer(name)` is served as it is; over stdio this file is run with the name as its argument.
+In memory `OddServer(name)` is served as it is; over stdio this file is run with the name as its argument;
+every other transport has a raw server in tests/support/raw_servers.py, which serves such a function.
 """
 
 import asyncio
@@ -10,13 +11,15 @@ from collections.abc import Callable
 from typing import Any
 
 from dovetail.transports.base import Channel
+from dovetail.wire.jsonrpc import Id
 from dovetail.wire.lines import TooLong
 
 Message = dict[str, Any]
 Answer = Callable[[Message], list[Any]]
 
 WELCOME = {"capabilities": {"tools": {}}, "serverInfo": {"name": "odd", "version": "0"}}
-EXIT = object()
+EXIT = None
+"""Among the answers: the server ends here."""
 
 
 def result(message: Message, **fields: Any) -> Message:
@@ -201,6 +204,8 @@ class OddServer:
                 self._channel.send(encoded(message))
 
     def overlong(self, line: TooLong) -> None: ...
+
+    def failed(self, id: Id, problem: Exception) -> None: ...
 
     def disconnected(self, reason: str | None) -> None:
         self._ended.set()

@@ -3,33 +3,71 @@
 import asyncio
 import contextlib
 import sys
+import tempfile
 from collections import defaultdict
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import pytest
 
 from dovetail import Client, Extension, Server
+from dovetail.client import probe
 from dovetail.protocol.revisions import ENVELOPE, HANDSHAKE, REVISIONS
+from dovetail.server.listening import Listening, listen_tcp, listen_unix
 from dovetail.transports.base import Channel
 from dovetail.transports.memory import memory_pair
 from dovetail.transports.process import ProcessChannel
 from tests.matrix import everything, odd_servers
-from tests.matrix.odd_servers import OddServer
+from tests.matrix.odd_servers import SERVERS, OddServer
 from tests.support.oracle import Oracle
+from tests.support.raw_channels import raw_channel
+from tests.support.raw_servers import RawHttpServer, RawServer, RawSseServer, websocket_server
+from tests.support.site import Applications, Observed
+from tests.support.waiting import until
 from tests.support.wire import Wire
 
-Transport = Literal["memory", "stdio"]
-TRANSPORTS: tuple[Transport, ...] = ("memory", "stdio")
+Transport = Literal["memory", "stdio", "http", "sse", "websocket", "unix", "tcp"]
 SCRIPT = str(Path(everything.__file__).resolve())
 STRUCTURED = ("2025-06-18", "2025-11-25", "2026-07-28")
+
+
+class Way(NamedTuple):
+    """What is special about a transport; tests ask here and know no transport by its name."""
+
+    revisions: tuple[str, ...] = tuple(REVISIONS)
+    """Those that are tested over it: the sockets frame as stdio does, so one of each era is enough for them.
+
+    Streamable HTTP is younger than 2024-11-05, but negotiating that revision over it is what older clients do:
+    how messages travel is one thing and what they say another (2025-11-25 transports, "Custom Transports").
+    """
+    connection: bool = True
+    """Whether all goes over one connection, in order; else each request has its own, and there are sessions."""
+    probed: bool = True
+    """Whether a client has to find out what the server speaks: over HTTP+SSE that can be the handshake only."""
+    restartable: bool = False
+    """Whether a server that ended can be started again by connecting to it."""
+    path: str = ""
+    """Where a server is below its application, for those that are HTTP at first."""
+
+
+WAYS: dict[Transport, Way] = {
+    "memory": Way(),
+    "stdio": Way(restartable=True),
+    "http": Way(connection=False, path="/mcp"),
+    "sse": Way(tuple(HANDSHAKE), probed=False, path="/sse"),
+    "websocket": Way(path="/mcp/ws"),
+    "unix": Way(("2025-11-25",)),
+    "tcp": Way(("2026-07-28",)),
+}
 
 EXTENSION_METHODS = {
     *("notes/add", "notes/review", "notes/approve", "notes/hold", "notes/tick", "notes/fail"),
     *("notifications/notes/added", "notifications/notes/touched"),
 }
 
+on_a_connection = pytest.mark.parametrize("transport", [name for name, way in WAYS.items() if way.connection])
+by_probing = pytest.mark.parametrize("transport", [name for name, way in WAYS.items() if way.probed])
 on_handshake = pytest.mark.parametrize("revision", HANDSHAKE)
 on_envelope = pytest.mark.parametrize("revision", ENVELOPE)
 
@@ -42,6 +80,16 @@ def on(*revisions: str) -> pytest.MarkDecorator:
 
 def era(revision: str) -> str:
     return REVISIONS[revision].era
+
+
+def stands_alone(transport: Transport, revision: str) -> bool:
+    """Whether every request is a world of its own, with ids of its own."""
+    return not WAYS[transport].connection and era(revision) == "envelope"
+
+
+def tells_of_cancelling(transport: Transport, revision: str) -> bool:
+    """Whether giving up a request is a message: where its stream is its own, closing that may say it all."""
+    return WAYS[transport].connection or REVISIONS[revision].disconnect == "detach"
 
 
 class ClientNotes:
@@ -95,40 +143,187 @@ class ClientNotes:
         raise RuntimeError("the client is on fire")
 
 
-class Setting(NamedTuple):
-    """One connection, seen from the client."""
+class Setting:
+    """One connection, seen from the client, and from the server where that sees something else.
 
-    client: Client
-    oracle: Oracle
-    notes: ClientNotes
+    Over HTTP a client may have said something that never was a message on the wire, as to cancel a request.
+    """
+
+    def __init__(self, client: Client, oracle: Oracle, notes: ClientNotes, address: "Address") -> None:
+        self.client = client
+        self.oracle = oracle
+        self.notes = notes
+        self.edge = address.edge
+        self._door = address.door
+        self._lasting = int(address.lasting)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.client, self.oracle, self.notes))
+
+    @property
+    def wire(self) -> Oracle:
+        """What really went over the wire."""
+        return self.edge or self.oracle
+
+    async def let_go(self) -> None:
+        """Wait until a server of the envelope era has noticed that its client closed the stream of a request."""
+        door = self._door
+        if door is not None:
+            await until(lambda: door.busy == self._lasting)
+
+    def verdict(self) -> None:
+        """Fail if anything was wrong since the last verdict, on either side."""
+        self.oracle.verdict()
+        if self.edge is not None:
+            self.edge.verdict()
+
+    def forgive(self, wrong: str) -> None:
+        """Forget the problems that a test made on purpose, and only those."""
+        self.oracle.forgive(wrong)
+        if self.edge is not None:
+            self.edge.forgive(wrong)
 
 
-def target(transport: Transport, *, revisions: list[str] | None = None, empty: bool = False) -> Any:
-    """The server with everything, or an empty one, where this transport reaches it."""
-    if transport == "memory":
-        return Server("empty", revisions=revisions) if empty else everything.build(revisions=revisions)
+class Place(NamedTuple):
+    """A server, and the transport by which it is to be reached."""
+
+    transport: Transport
+    build: Callable[[], Server]
+    command: tuple[str, ...]
+    """What serves the same over stdio."""
+
+
+class Address(NamedTuple):
+    """Where a client connects to, and the oracle that listens at the server's door."""
+
+    where: Any
+    edge: Oracle | None = None
+    door: Observed | None = None
+    lasting: bool = False
+    """Whether a connection is there as long as its client."""
+
+
+class Ground:
+    """What all servers of a test run stand on."""
+
+    applications: Applications
+
+
+def target(transport: Transport, *, revisions: list[str] | None = None, empty: bool = False) -> Place:
+    """The server with everything, or an empty one, for this transport."""
     flags = ["--empty"] if empty else []
-    return [sys.executable, SCRIPT, *flags, *(["--revisions", *revisions] if revisions else [])]
+    command = [sys.executable, SCRIPT, *flags, *(["--revisions", *revisions] if revisions else [])]
+
+    def build() -> Server:
+        return Server("empty", revisions=revisions) if empty else everything.build(revisions=revisions)
+
+    return Place(transport, build, tuple(command))
+
+
+@contextlib.asynccontextmanager
+async def reached(place: Any) -> AsyncGenerator[Address]:
+    """Have a server be there for a while; what is no place is an address already."""
+    if not isinstance(place, Place):
+        yield Address(place)
+    elif place.transport == "stdio":
+        yield Address(list(place.command))
+    elif place.transport == "memory":
+        yield Address(place.build())
+    elif place.transport in ("unix", "tcp"):
+        async with listening(place.transport, place.build()) as where:
+            yield Address(where)
+    else:
+        async with web(place.transport, place.build()) as address:
+            yield address
+
+
+@contextlib.asynccontextmanager
+async def web(transport: Transport, server: Server) -> AsyncGenerator[Address]:
+    """A server behind a URL, all of whose messages reach an oracle as they pass its door."""
+    app = server.asgi()
+    edge = new_oracle(seen_from="server")
+    door = Observed(app, edge)
+    with Ground.applications.mounted(door) as where:
+        url = ("ws:" if transport == "websocket" else "http:") + where + WAYS[transport].path
+        if transport == "sse":
+            # How the client finds that out by itself is what tests/matrix/test_http.py tells.
+            probe.remember(("url", url), probe.SSE)
+        try:
+            yield Address(url, edge, door, WAYS[transport].connection)
+        finally:
+            await app.close(0)
+            probe.forget(("url", url))
+
+
+@contextlib.asynccontextmanager
+async def listening(transport: Transport, server: Server) -> AsyncGenerator[str]:
+    """A server at a socket."""
+    ready: asyncio.Future[Listening] = asyncio.get_running_loop().create_future()
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder, "socket"))
+        listen = (
+            listen_unix(server, path, started=ready.set_result)
+            if transport == "unix"
+            else listen_tcp(server, started=ready.set_result)
+        )
+        task = asyncio.create_task(listen)
+        await asyncio.wait((task, ready), return_when=asyncio.FIRST_COMPLETED)
+        try:
+            [where] = (await ready).addresses
+            yield f"unix:{path}" if transport == "unix" else f"tcp://{where}"
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
 
 
 def new_oracle(**options: Any) -> Oracle:
     return Oracle(extension_methods=EXTENSION_METHODS, result_types={"note"}, **options)
 
 
-def setting(where: Any, revision: str | None, **options: Any) -> Setting:
+def setting(address: Address, revision: str | None, **options: Any) -> Setting:
     """A client that is not open yet, with an oracle and the notes extension."""
     oracle, notes = new_oracle(), ClientNotes()
     given = {"extensions": [notes.extension()], "experimental": {"com.example/pen": {}}, **options}
-    return Setting(Client(where, revision=revision, trace=oracle, **given), oracle, notes)
+    client = Client(address.where, revision=revision, trace=oracle, **given)
+    return Setting(client, oracle, notes, address)
 
 
 @contextlib.asynccontextmanager
-async def connected(where: Any, revision: str | None, **options: Any) -> AsyncGenerator[Setting]:
+async def connected(place: Any, revision: str | None, **options: Any) -> AsyncGenerator[Setting]:
     """A connection of its own; at its end every message of it was right."""
-    made = setting(where, revision, **options)
-    async with made.client:
-        yield made
-    made.oracle.verdict()
+    async with reached(place) as address:
+        made = setting(address, revision, **options)
+        async with made.client:
+            yield made
+        made.verdict()
+
+
+@contextlib.asynccontextmanager
+async def odd_server(name: str, transport: Transport) -> AsyncGenerator[Any]:
+    """An odd server, and where a client connects to it."""
+    answer = SERVERS[name]
+    if transport == "memory":
+        yield OddServer(name)
+    elif transport == "stdio":
+        yield [sys.executable, odd_servers.__file__, name]
+    elif transport == "unix":
+        with tempfile.TemporaryDirectory() as folder:
+            async with RawServer(answer).listening(Path(folder, "socket")) as where:
+                yield f"unix:{where}"
+    elif transport == "tcp":
+        async with RawServer(answer).listening() as where:
+            yield f"tcp://{where}"
+    elif transport == "websocket":
+        async with websocket_server(answer) as where:
+            yield f"ws://{where}"
+    elif transport == "sse":
+        async with RawSseServer(answer).listening() as where:
+            url = f"http://{where}/sse"
+            probe.remember(("url", url), probe.SSE)
+            yield url
+    else:
+        async with RawHttpServer(answer).listening() as where:
+            yield f"http://{where}/mcp"
 
 
 @contextlib.asynccontextmanager
@@ -136,35 +331,38 @@ async def facing(
     name: str, transport: Transport, revision: str | None = None, oracle: Oracle | None = None, **options: Any
 ) -> AsyncGenerator[tuple[Client, Oracle]]:
     """A client of an odd server; only the client is judged, also when it does not even get to open."""
-    where = OddServer(name) if transport == "memory" else [sys.executable, odd_servers.__file__, name]
     oracle = oracle or new_oracle(judge={"client"})
     try:
-        async with Client(where, revision=revision, trace=oracle, **options) as client:
+        async with (
+            odd_server(name, transport) as where,
+            Client(where, revision=revision, trace=oracle, **options) as client,
+        ):
             yield client, oracle
     finally:
         oracle.verdict()
 
 
 @contextlib.asynccontextmanager
-async def wired(
-    where: Any, revision: str | None, *, greet: bool = True
-) -> AsyncGenerator[tuple[Wire, Oracle]]:
+async def wired(place: Any, revision: str | None, *, greet: bool = True) -> AsyncGenerator[tuple[Wire, Oracle]]:
     """A raw connection, past the handshake where the revision has one; only the server is judged."""
     oracle = new_oracle(judge={"server"})
-    channel: Channel
-    serving: asyncio.Task[None] | None = None
-    if isinstance(where, list):
-        channel = ProcessChannel(where)
-    else:
-        channel, theirs = memory_pair()
-        serving = asyncio.create_task(where.serve(theirs))
-    wire = Wire(channel, oracle, revision)
-    try:
-        if greet and revision is not None and era(revision) == "handshake":
-            await wire.shake_hands(revision)
-        yield wire, oracle
-    finally:
-        await channel.close()
-        if serving is not None:
-            await serving
-    oracle.verdict()
+    async with reached(place) as (where, *_):
+        channel: Channel
+        serving: asyncio.Task[None] | None = None
+        if isinstance(where, list):
+            channel = ProcessChannel(where)
+        elif isinstance(where, str):
+            channel = raw_channel(where, revision)
+        else:
+            channel, theirs = memory_pair()
+            serving = asyncio.create_task(where.serve(theirs))
+        wire = Wire(channel, oracle, revision)
+        try:
+            if greet and revision is not None and era(revision) == "handshake":
+                await wire.shake_hands(revision)
+            yield wire, oracle
+        finally:
+            await channel.close()
+            if serving is not None:
+                await serving
+        oracle.verdict()

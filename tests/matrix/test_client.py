@@ -2,41 +2,53 @@
 
 import asyncio
 import os
+from typing import Any
 
 import pytest
 
 from dovetail import Client, ConnectionLost, InvalidAnswer, LocalError, NotFound, RemoteError, Timeout
 from dovetail.client import client as client_module
-from tests.matrix.setting import STRUCTURED, Transport, era, facing, new_oracle, on, setting, target
+from tests.matrix.setting import STRUCTURED, Transport, era, facing, new_oracle, on, reached, setting, target
 
 
 async def test_a_client_may_be_opened_in_one_task_and_closed_in_another(
     transport: Transport, revision: str
 ) -> None:
-    client, oracle, _ = setting(target(transport), revision)
-    await asyncio.create_task(client.open())
-    called = asyncio.create_task(client.call("add", a=1, b=2))
-    assert (await called).data == 3
-    await asyncio.create_task(client.close())
-    with pytest.raises(LocalError):
-        await client.tools()
-    oracle.verdict()
+    async with reached(target(transport)) as address:
+        made = setting(address, revision)
+        client = made.client
+        await asyncio.create_task(client.open())
+        called = asyncio.create_task(client.call("add", a=1, b=2))
+        assert (await called).data == 3
+        await asyncio.create_task(client.close())
+        with pytest.raises(LocalError):
+            await client.tools()
+        made.verdict()
 
 
 async def test_closing_ends_the_calls_in_flight(transport: Transport, revision: str) -> None:
-    client, oracle, _ = setting(target(transport), revision)
-    await client.open()
-    call = asyncio.create_task(client.call("hold", key="closing"))
-    await client.call("happened", event="started closing")
-    await client.close()
-    with pytest.raises(ConnectionLost):
-        await call
-    oracle.verdict()
+    async with reached(target(transport)) as address:
+        made = setting(address, revision)
+        client = made.client
+        await client.open()
+        call = asyncio.create_task(client.call("hold", key="closing"))
+        await client.call("happened", event="started closing")
+        await client.close()
+        with pytest.raises(ConnectionLost):
+            await call
+        made.verdict()
 
 
-def test_the_blocking_client_does_the_same_without_async(transport: Transport, revision: str) -> None:
+async def test_the_blocking_client_does_the_same_without_async(transport: Transport, revision: str) -> None:
+    async with reached(target(transport)) as (where, edge, *_):
+        await asyncio.to_thread(use_without_async, where, revision)
+        if edge is not None:
+            edge.verdict()
+
+
+def use_without_async(where: Any, revision: str) -> None:
     oracle = new_oracle()
-    with Client.blocking(target(transport), revision=revision, trace=oracle) as client:
+    with Client.blocking(where, revision=revision, trace=oracle) as client:
         assert client.revision == revision
         assert client.server is not None and client.server.name == "everything"
         assert client.instructions == "Use what you need."

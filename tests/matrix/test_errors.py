@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.matrix.setting import Transport, target, wired
+from tests.matrix.setting import Transport, stands_alone, target, wired
 
 BROKEN = [b"{nonsense", b'"just a string"', b"[]", b'{"jsonrpc":"2.0","id":{},"method":"tools/list"}', b"5"]
 
@@ -41,7 +41,9 @@ async def test_params_of_the_wrong_shape_are_invalid_params(transport: Transport
             ("tools/list", {"cursor": 3}),
         ):
             answer = await wire.ask(method, **params)
-            assert answer["error"]["code"] == -32602
+            # Headers that repeat what the body says are looked at before the body is.
+            before = [-32020] if stands_alone(transport, revision) and method != "tools/list" else []
+            assert answer["error"]["code"] in (-32602, *before)
 
 
 async def test_an_unknown_method_is_not_found(transport: Transport, revision: str) -> None:
@@ -64,10 +66,12 @@ async def test_notifications_are_never_answered(transport: Transport, revision: 
 
 
 async def test_answers_to_nobody_are_ignored(transport: Transport, revision: str) -> None:
+    """Where a request stands alone it cannot even be sent (2026-07-28 Streamable HTTP, "Sending Messages")."""
     async with wired(target(transport), revision) as (wire, _):
         wire.send({"jsonrpc": "2.0", "id": 4711, "result": {}})
         wire.send({"jsonrpc": "2.0", "id": 4712, "error": {"code": 1, "message": "x"}})
-        assert await wire.quiet() == []
+        refusals = [said["error"]["code"] for said in await wire.quiet()]
+        assert refusals == ([-32600, -32600] if stands_alone(transport, revision) else [])
 
 
 async def test_ids_are_type_exact(transport: Transport, revision: str) -> None:
@@ -81,7 +85,10 @@ async def test_an_id_that_is_in_flight_cannot_be_taken_twice(transport: Transpor
         wire.send(wire.request("tools/call", id="twin", name="hold", arguments={"key": "twin"}))
         await wire.call("happened", event="started twin")
         second = await wire.ask("tools/call", id="twin", name="add", arguments={"a": 1, "b": 2})
-        assert second["error"]["code"] == -32600
+        if stands_alone(transport, revision):
+            assert second["result"]["content"][0]["text"] == "3"
+        else:
+            assert second["error"]["code"] == -32600
         await wire.call("let", event="release twin")
         first = await wire.wait_for(lambda message: message.get("id") == "twin")
         assert first["result"]["content"][0]["text"] == "twin"

@@ -9,9 +9,12 @@ from dovetail.protocol.envelope import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_
 from dovetail.protocol.revisions import HANDSHAKE, REVISIONS
 from tests.matrix.everything import EXPERIMENTAL, ICON, NOTES
 from tests.matrix.setting import (
+    Setting,
     Transport,
+    by_probing,
     connected,
     era,
+    on_a_connection,
     on_envelope,
     on_handshake,
     target,
@@ -121,6 +124,7 @@ async def test_a_server_of_one_revision_offers_that_one(transport: Transport, re
 
 
 @on_handshake
+@on_a_connection
 async def test_before_the_handshake_only_a_ping_is_answered(transport: Transport, revision: str) -> None:
     async with wired(target(transport), revision, greet=False) as (wire, _):
         assert (await wire.ask("ping"))["result"] == {}
@@ -132,6 +136,7 @@ async def test_before_the_handshake_only_a_ping_is_answered(transport: Transport
 
 
 @on_handshake
+@on_a_connection
 async def test_a_second_handshake_is_refused_and_changes_nothing(transport: Transport, revision: str) -> None:
     async with wired(target(transport), revision) as (wire, _):
         again = await wire.ask(
@@ -153,8 +158,9 @@ async def test_ping_works_both_ways(client: Client, oracle: Oracle) -> None:
     assert oracle.answer(asked)["result"] == {}
 
 
+@pytest.mark.sends_wrong("the user asks for a ping by its name")
 @on_envelope
-async def test_ping_is_gone_with_the_handshake(client: Client, oracle: Oracle) -> None:
+async def test_ping_is_gone_with_the_handshake(client: Client, oracle: Oracle, shared: Setting) -> None:
     await client.ping()
     assert oracle.sent_by("client", "server/discover"), (
         "a client that wants to know whether it is there asks this"
@@ -162,7 +168,7 @@ async def test_ping_is_gone_with_the_handshake(client: Client, oracle: Oracle) -
     with pytest.raises(RemoteError) as error:
         await client.request("ping")
     assert error.value.code == -32601
-    oracle.forgive("must not send ping")
+    shared.forgive("must not send ping")
     with pytest.raises(Exception, match="cannot send ping"):
         await client.call("ping_back")
 
@@ -243,6 +249,7 @@ async def test_terms_of_one_request_do_not_carry_over_to_the_next(
         assert refused["error"]["code"] == -32021
 
 
+@by_probing
 async def test_a_server_of_the_newest_revision_alone_tells_old_clients_what_it_speaks(
     transport: Transport,
 ) -> None:

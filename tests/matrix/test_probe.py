@@ -4,10 +4,21 @@ import sys
 
 import pytest
 
-from dovetail import InvalidAnswer, RemoteError, Timeout
+from dovetail import ConnectionLost, InvalidAnswer, RemoteError, Timeout
 from dovetail.client import probe
 from dovetail.protocol.revisions import HANDSHAKE
-from tests.matrix.setting import SCRIPT, Transport, connected, era, facing, new_oracle, on_handshake, target
+from tests.matrix.setting import (
+    SCRIPT,
+    WAYS,
+    Transport,
+    by_probing,
+    connected,
+    era,
+    facing,
+    new_oracle,
+    on_handshake,
+    target,
+)
 from tests.support.oracle import Oracle
 
 
@@ -16,12 +27,18 @@ def _nothing_remembered() -> None:
     probe._remembered.clear()
 
 
+def handshake_after_probing(transport: Transport) -> list[str]:
+    probing = ["server/discover"] if WAYS[transport].probed else []
+    return [*probing, "initialize", "notifications/initialized"]
+
+
 def opening(oracle: Oracle) -> list[str | None]:
     """The first things that the client said."""
     said = [message.method for message in oracle.sent_by("client")]
     return said[: said.index("tools/list")] if "tools/list" in said else said
 
 
+@by_probing
 async def test_a_dual_era_server_is_spoken_to_in_the_newest_revision(transport: Transport) -> None:
     async with connected(target(transport), None) as (client, oracle, _):
         await client.tools()
@@ -37,7 +54,7 @@ async def test_a_server_of_the_handshake_era_is_found_by_its_refusal(
     async with connected(where, None) as (client, oracle, _):
         await client.tools()
         assert client.revision == revision
-        assert opening(oracle) == ["server/discover", "initialize", "notifications/initialized"]
+        assert opening(oracle) == handshake_after_probing(transport)
 
 
 @pytest.mark.parametrize(
@@ -51,13 +68,14 @@ async def test_any_other_answer_and_silence_lead_to_the_handshake(
     async with facing(name, transport) as (client, oracle):
         assert client.revision == revision
         assert await client.tools() == []
-    assert opening(oracle) == ["server/discover", "initialize", "notifications/initialized"]
+    assert opening(oracle) == handshake_after_probing(transport)
 
 
+@by_probing
 async def test_a_server_that_the_probe_ends_is_started_again(transport: Transport) -> None:
-    """A server in memory cannot be started again, so over memory its end is what the caller hears of."""
-    if transport == "memory":
-        with pytest.raises(Exception, match="closed"):
+    """Only a command can be started again; elsewhere the end of the server is what the caller hears of."""
+    if not WAYS[transport].restartable:
+        with pytest.raises(ConnectionLost):
             async with facing("exits", transport):
                 pass
         return
@@ -66,6 +84,7 @@ async def test_a_server_that_the_probe_ends_is_started_again(transport: Transpor
         oracle.forgive("was used before")  # by the first process; the second one counts anew
 
 
+@by_probing
 async def test_a_revision_yet_to_come_is_passed_over(transport: Transport) -> None:
     async with facing("newer", transport) as (client, _):
         assert client.revision == "2026-07-28"

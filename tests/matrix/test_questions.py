@@ -13,7 +13,7 @@ from dovetail.protocol.revisions import REVISIONS
 from dovetail.types.content import Text, ToolUse
 from dovetail.types.interaction import CreateMessageResult
 from tests.matrix import asking
-from tests.matrix.setting import Setting, Transport, connected, on, on_envelope, on_handshake
+from tests.matrix.setting import Place, Setting, Transport, connected, on, on_envelope, on_handshake
 from tests.support.oracle import Oracle
 
 FORMS = ("2025-06-18", "2025-11-25", "2026-07-28")
@@ -21,8 +21,8 @@ RICH = FORMS[1:]
 WITHOUT_FORMS = ("2024-11-05", "2025-03-26")
 
 
-def where(transport: Transport) -> Any:
-    return asking.build() if transport == "memory" else [sys.executable, asking.__file__]
+def where(transport: Transport) -> Place:
+    return Place(transport, asking.build, (sys.executable, asking.__file__))
 
 
 def answering(transport: Transport, revision: str, **options: Any) -> Any:

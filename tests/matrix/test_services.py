@@ -17,7 +17,7 @@ from dovetail.protocol.rates import TOO_MANY_REQUESTS
 from dovetail.protocol.revisions import REVISIONS
 from tests.matrix import services
 from tests.matrix.services import TOOLS
-from tests.matrix.setting import Setting, Transport, connected, era, on_envelope, on_handshake, wired
+from tests.matrix.setting import Place, Setting, Transport, connected, era, on_envelope, on_handshake, wired
 from tests.support.oracle import Oracle
 
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
@@ -25,8 +25,8 @@ MESSAGE = "notifications/message"
 UPDATED = "notifications/resources/updated"
 
 
-def target(transport: Transport) -> Any:
-    return services.build() if transport == "memory" else [sys.executable, services.__file__]
+def target(transport: Transport) -> Place:
+    return Place(transport, services.build, (sys.executable, services.__file__))
 
 
 @contextlib.asynccontextmanager

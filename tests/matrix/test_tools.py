@@ -19,7 +19,7 @@ from dovetail import (
 from dovetail.types.content import BlobContents, TextContents
 from dovetail.types.tools import Tool
 from tests.matrix.everything import APPLICATION_ERROR, DRAFT_07_INPUT, HAND_OUTPUT, ICON, PIXEL, SOUND
-from tests.matrix.setting import STRUCTURED, on, on_handshake
+from tests.matrix.setting import STRUCTURED, Setting, on, on_handshake
 from tests.support.oracle import Oracle
 
 CORNER = {"x": 1, "y": 2.5}
@@ -174,14 +174,15 @@ async def test_every_kind_of_content_arrives_as_far_as_the_revision_knows_it(
     assert embedded_blob.resource.blob == PIXEL
 
 
+@pytest.mark.sends_wrong("fields of the handler's own")
 async def test_a_result_made_by_hand_arrives_with_its_metadata_and_fields_that_nobody_knows(
-    client: Client, oracle: Oracle
+    client: Client, shared: Setting
 ) -> None:
     result = await client.call("whole_result")
     assert (result.text, result.meta and result.meta["com.example/k"]) == ("as it is", "v")
     assert result.extra == {"vendorField": {"deep": True}}
     assert result.content[0].extra == {"vendorMark": [1]}
-    oracle.forgive("vendor")
+    shared.forgive("vendor")
 
 
 @pytest.mark.parametrize(
@@ -257,9 +258,10 @@ async def test_a_tool_may_answer_with_an_error_of_its_own(client: Client) -> Non
     )
 
 
+@pytest.mark.sends_wrong("the user asks for it by its name")
 @on_handshake
-async def test_a_method_of_another_era_is_not_found(client: Client, oracle: Oracle) -> None:
+async def test_a_method_of_another_era_is_not_found(client: Client, shared: Setting) -> None:
     with pytest.raises(NotFound) as error:
         await client.request("server/discover")
     assert error.value.code == -32601
-    oracle.forgive("must not send server/discover")
+    shared.forgive("must not send server/discover")

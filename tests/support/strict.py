@@ -14,6 +14,9 @@ OPEN_PROPERTIES = frozenset({"_meta", "inputSchema", "outputSchema", "data"})
 EVERYWHERE = {"ClientCapabilities": "extensions", "ServerCapabilities": "extensions"}
 """Fields that Dovetail sends on every revision."""
 
+FORGOTTEN = {"StringSchema": "pattern"}
+"""Fields that a page shows (2025-11-25 client/elicitation) and no schema has; who does not know them loses nothing."""
+
 
 class StrictSchema(Official):
     """One revision's schema, and the same closed.
@@ -29,6 +32,10 @@ class StrictSchema(Official):
                 self.closed.definitions[name] = self._close(definition)
         for name, field in EVERYWHERE.items():
             self.closed.definitions[name]["properties"].setdefault(field, _ANY_OBJECTS)
+        for name, field in FORGOTTEN.items():
+            properties = self.closed.definitions.get(name, {}).get("properties", {})
+            if "default" in properties:
+                properties.setdefault(field, {"type": "string"})
         for name in self._named("Request") + self._named("Notification"):
             self._allow_meta(self.closed.definitions[name])
         self._codes = self._definitions_of_codes()
@@ -76,9 +83,7 @@ class StrictSchema(Official):
         for part in node["allOf"]:
             part = self.resolve(part)
             merged["properties"] |= part.get("properties", {})
-            merged["required"] += [
-                name for name in part.get("required", []) if name not in merged["required"]
-            ]
+            merged["required"] += [name for name in part.get("required", []) if name not in merged["required"]]
         return merged
 
     def _allow_meta(self, definition: dict[str, Any]) -> None:

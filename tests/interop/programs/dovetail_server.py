@@ -1,7 +1,11 @@
-"""Our server for the clients of others: `dovetail_server.py [REVISION...]`, all of them if none is named."""
+"""Our server for the clients of others: `dovetail_server.py [REVISION...]`, all of them if none is named.
 
+With `--http` over HTTP, and then it prints its address first; `--port` names the port, `--store` a SQLite
+file; `--json` answers with one JSON value only, `--stateless` keeps no sessions.
+"""
+
+import argparse
 import asyncio
-import sys
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -22,6 +26,15 @@ from dovetail import (
     ToolError,
 )
 
+parser = argparse.ArgumentParser()
+parser.add_argument("revisions", nargs="*")
+parser.add_argument("--http", action="store_true")
+parser.add_argument("--port", type=int, default=0)
+parser.add_argument("--store")
+parser.add_argument("--json", action="store_true")
+parser.add_argument("--stateless", action="store_true")
+given = parser.parse_args()
+
 server = Server(
     "joint",
     version="3.2.1",
@@ -31,10 +44,11 @@ server = Server(
     icons=[Icon("https://x.test/icon.png", mime_type="image/png")],
     extensions=[Extension(id="x.test/colours", settings={"shades": 3})],
     experimental={"x.test/try": {}},
-    revisions=sys.argv[1:] or None,
+    revisions=given.revisions or None,
 )
 running: list[str] = []
 given_up: list[str] = []
+go_on = asyncio.Event()
 
 
 @dataclass
@@ -136,6 +150,32 @@ async def grow(name: str) -> str:
     return "grown"
 
 
+@server.tool
+async def talk(ctx: Context) -> str:
+    await ctx.log.info("told")
+    return "done"
+
+
+@server.tool
+def touch(uri: str) -> None:
+    server.notify_resource_updated(uri)
+
+
+@server.tool
+async def pause(ctx: Context) -> str:
+    """Wait in the middle until `release` is called."""
+    await ctx.progress(1, 2, "before")
+    await go_on.wait()
+    go_on.clear()
+    await ctx.progress(2, 2, "after")
+    return "rested"
+
+
+@server.tool
+def release() -> None:
+    go_on.set()
+
+
 @server.resource("note://static", title="Static", description="A note", mime_type="text/markdown", size=6)
 def static() -> str:
     return "# note"
@@ -161,6 +201,11 @@ def review(code: str, language: str = "python") -> str:
     return f"Review this {language}: {code}"
 
 
+@server.completion("review", "language")
+def languages(value: str) -> list[str]:
+    return [name for name in ("pascal", "perl", "python") if name.startswith(value)]
+
+
 @server.prompt
 def chat() -> list[PromptMessage]:
     return [
@@ -169,4 +214,11 @@ def chat() -> list[PromptMessage]:
     ]
 
 
-server.run()
+if __name__ == "__main__":
+    if given.http:
+        from tests.support.http import announce_and_serve
+
+        app = server.asgi(store=given.store, json_response=given.json, sessions=not given.stateless)
+        announce_and_serve(app, given.port)
+    else:
+        server.run()

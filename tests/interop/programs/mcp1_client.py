@@ -1,4 +1,7 @@
-"""The client of the official Python SDK, version 1: `mcp1_client.py COMMAND...` prints what it saw."""
+"""The client of the official Python SDK, version 1: `mcp1_client.py COMMAND...` prints what it saw.
+
+A URL stands for a command, too; one that ends in /sse is for the old transport.
+"""
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 import asyncio
@@ -9,6 +12,8 @@ from typing import Any
 
 import mcp.types as wire
 from mcp import ClientSession, StdioServerParameters, stdio_client
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamablehttp_client
 from mcp.shared.exceptions import McpError
 from pydantic import AnyUrl
 from tour import Ears, Tour, dump
@@ -41,11 +46,35 @@ class Adapter:
     def prompt(self, name: str, arguments: Any) -> Any:
         return self.session.get_prompt(name, arguments)
 
+    def complete(self, prompt: str, argument: str, value: str) -> Any:
+        reference = wire.PromptReference(type="ref/prompt", name=prompt)
+        return self.session.complete(reference, {"name": argument, "value": value})
+
+    async def logs(self) -> Any:
+        await self.session.set_logging_level("info")
+        await self.call("talk", {})
+        await self.ears.told.wait()
+        return self.ears.logs
+
+    async def update(self, uri: str) -> str:
+        await self.session.subscribe_resource(AnyUrl(uri))
+        await self.call("touch", {"uri": uri})
+        await self.ears.updated.wait()
+        await self.session.unsubscribe_resource(AnyUrl(uri))
+        return uri
+
     async def changes(self) -> Any:
         await self.session.send_ping()
         await self.call("grow", {"name": "a"})
         await self.ears.full.wait()
         return sorted(self.ears.methods)
+
+
+def connection(command: list[str]) -> Any:
+    """The transport to a command or a URL."""
+    if not command[0].startswith("http"):
+        return stdio_client(StdioServerParameters(command=command[0], args=command[1:]))
+    return (sse_client if command[0].endswith("/sse") else streamablehttp_client)(command[0])
 
 
 async def main(command: list[str]) -> Any:
@@ -55,10 +84,10 @@ async def main(command: list[str]) -> Any:
         ears.hear(getattr(getattr(message, "root", None), "method", ""))
 
     info = wire.Implementation(name="official", version="1")
-    target = StdioServerParameters(command=command[0], args=command[1:])
+    hearing = {"message_handler": on_message, "logging_callback": ears.log}
     async with (
-        stdio_client(target) as (read, write),
-        ClientSession(read, write, message_handler=on_message, client_info=info) as session,
+        connection(command) as (read, write, *_),
+        ClientSession(read, write, client_info=info, **hearing) as session,
     ):
         return await Tour(Adapter(session, await session.initialize(), ears)).run()
 

@@ -8,8 +8,9 @@ import warnings
 from typing import Any
 
 import mcp.types as wire
-from mcp import Client, StdioServerParameters
+from mcp import Client
 from mcp.shared.exceptions import MCPError
+from mcp_client import target
 
 warnings.simplefilter("ignore")
 asked: list[str] = []
@@ -39,10 +40,9 @@ async def roots(context: Any) -> wire.ListRootsResult:
 
 
 async def main(mode: str, command: list[str]) -> dict[str, Any]:
-    target = StdioServerParameters(command=command[0], args=command[1:])
     answers = {"elicitation_callback": elicit, "sampling_callback": sample, "list_roots_callback": roots}
     got: dict[str, Any] = {}
-    async with Client(target, mode=mode, **answers) as client:
+    async with Client(target(command), mode=mode, **answers) as client:
         for tool in ("order", "chain", "together", "sample", "roots", "by_hand", "page"):
             result = await client.call_tool(tool, {})
             got[tool] = {"error": result.is_error, "text": [block.text for block in result.content]}

@@ -1,6 +1,11 @@
-"""A server on the official Python SDK, version 2, that asks: directly on the handshake era, in rounds after it."""
+"""A server on the official Python SDK, version 2, that asks: directly on the handshake era, in rounds after it.
+
+Over stdio; with the argument `http` or `sse` over HTTP, and then it prints its address first.
+"""
 
 # pyright: reportMissingImports=false
+import sys
+
 import mcp.types as wire
 from mcp.server.mcpserver import Context, MCPServer
 from pydantic import BaseModel, Field
@@ -58,4 +63,9 @@ async def talk(ctx: Context) -> str:
     return "done"
 
 
-server.run()
+if len(sys.argv) == 1:
+    server.run()
+else:
+    from tests.support.http import announce_and_serve
+
+    announce_and_serve(server.sse_app() if sys.argv[1] == "sse" else server.streamable_http_app())

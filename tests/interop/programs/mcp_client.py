@@ -1,4 +1,7 @@
-"""The client of the official Python SDK, version 2: `mcp_client.py MODE COMMAND...` prints what it saw."""
+"""The client of the official Python SDK, version 2: `mcp_client.py MODE COMMAND...` prints what it saw.
+
+A URL stands for a command, too; one that ends in /sse is for the old transport.
+"""
 
 # pyright: reportMissingImports=false
 import asyncio
@@ -9,6 +12,7 @@ from typing import Any
 
 import mcp.types as wire
 from mcp import Client, StdioServerParameters
+from mcp.client.sse import sse_client
 from mcp.shared.exceptions import MCPError
 from tour import Ears, Tour, dump
 
@@ -41,6 +45,30 @@ class Adapter:
     def prompt(self, name: str, arguments: Any) -> Any:
         return self.client.get_prompt(name, arguments)
 
+    def complete(self, prompt: str, argument: str, value: str) -> Any:
+        return self.client.complete(wire.PromptReference(name=prompt), {"name": argument, "value": value})
+
+    async def logs(self) -> Any:
+        if self.client.session.initialize_result is not None and self.client.server_capabilities.logging:
+            await self.client.set_logging_level("info")
+        await self.call("talk", {})
+        await self.ears.told.wait()
+        return self.ears.logs
+
+    async def update(self, uri: str) -> str:
+        """Whose change is heard of after it was asked for."""
+        if self.client.session.initialize_result is not None:
+            await self.client.subscribe_resource(uri)
+            await self.call("touch", {"uri": uri})
+            await self.ears.updated.wait()
+            await self.client.unsubscribe_resource(uri)
+            return uri
+        async with self.client.listen(resource_subscriptions=[uri]) as events:
+            await self.call("touch", {"uri": uri})
+            async for event in events:
+                return str(event.uri)
+        return "nothing"
+
     async def changes(self) -> Any:
         """What is heard of when the lists change: by itself, or on request in the newest revision."""
         if self.client.session.initialize_result is not None:
@@ -59,15 +87,22 @@ class Adapter:
         return sorted(kinds)
 
 
+def target(command: list[str]) -> Any:
+    """What the client is to connect to."""
+    if not command[0].startswith("http"):
+        return StdioServerParameters(command=command[0], args=command[1:])
+    return sse_client(command[0]) if command[0].endswith("/sse") else command[0]
+
+
 async def main(mode: str, command: list[str]) -> Any:
     ears = Ears()
 
     async def on_message(message: Any) -> None:
         ears.hear(getattr(message, "method", ""))
 
-    target = StdioServerParameters(command=command[0], args=command[1:])
     info = wire.Implementation(name="official", version="2")
-    async with Client(target, mode=mode, message_handler=on_message, client_info=info) as client:
+    hearing = {"message_handler": on_message, "logging_callback": ears.log, "log_level": "info"}
+    async with Client(target(command), mode=mode, client_info=info, **hearing) as client:
         return await Tour(Adapter(client, ears)).run()
 
 

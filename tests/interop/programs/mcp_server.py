@@ -1,24 +1,56 @@
-"""A server on the high-level class of the official Python SDK, version 2 or 1: whichever it is run with."""
+"""A server on the high-level class of the official Python SDK, version 2 or 1: whichever it is run with.
+
+Over stdio; with the argument `http`, `json`, `stateless` or `sse` over HTTP, and then it prints its address first.
+"""
 
 # pyright: reportMissingImports=false
 import asyncio
+import sys
 from dataclasses import dataclass
 
 import mcp.types as wire
+from mcp.server.streamable_http import EventMessage, EventStore
+from starlette.responses import Response
+
+MODES = {"json": {"json_response": True}, "stateless": {"stateless_http": True}}
+MODE = MODES.get(sys.argv[-1], {})
+
+
+class Events(EventStore):
+    """What was sent on each stream, for those who come back."""
+
+    def __init__(self) -> None:
+        self.kept: list[tuple[str, object]] = []
+
+    async def store_event(self, stream_id: str, message: object) -> str:
+        self.kept.append((stream_id, message))
+        return str(len(self.kept))
+
+    async def replay_events_after(self, last_event_id: str, send_callback: object) -> str:
+        stream = self.kept[int(last_event_id) - 1][0]
+        for number, (of, message) in enumerate(list(self.kept), 1):
+            if of == stream and number > int(last_event_id) and message is not None:
+                await send_callback(EventMessage(message, str(number)))
+        return stream
+
 
 try:
     from mcp.server.mcpserver import Audio, Context, Image, MCPServer
     from mcp.server.mcpserver.exceptions import ToolError
 
     server = MCPServer("high", version="1.2.3", instructions="Ask away.", log_level="CRITICAL")
+    http = {"event_store": Events(), "retry_interval": 50, **MODE}
 except ImportError:
     from mcp.server.fastmcp import Audio, Context, FastMCP, Image
     from mcp.server.fastmcp.exceptions import ToolError
 
-    server = FastMCP("high", instructions="Ask away.", log_level="CRITICAL")
+    kept = {"event_store": Events(), "retry_interval": 50, **MODE}
+    server = FastMCP("high", instructions="Ask away.", log_level="CRITICAL", **kept)
+    http = {}
 
 running: list[str] = []
 given_up: list[str] = []
+go_on = asyncio.Event()
 
 
 @dataclass
@@ -53,9 +85,7 @@ def blocks() -> list[object]:
         ),
         wire.EmbeddedResource(
             type="resource",
-            resource=wire.BlobResourceContents(
-                uri="note://bytes", blob="AAEC", mimeType="application/x-bytes"
-            ),
+            resource=wire.BlobResourceContents(uri="note://bytes", blob="AAEC", mimeType="application/x-bytes"),
         ),
     ]
 
@@ -146,4 +176,54 @@ def chat() -> list[dict[str, object]]:
     ]
 
 
-server.run()
+@server.tool(structured_output=False)
+async def pause(ctx: Context) -> str:
+    """Wait in the middle until `release` is called."""
+    await ctx.report_progress(1, 2, "before")
+    await go_on.wait()
+    go_on.clear()
+    await ctx.report_progress(2, 2, "after")
+    return "rested"
+
+
+@server.custom_route("/release", methods=["POST"])
+async def release(_: object) -> Response:
+    """Not a tool: this SDK tells streams apart by the id of the request, which two sessions may share."""
+    go_on.set()
+    return Response()
+
+
+@server.completion()
+async def complete(ref: object, argument: wire.CompletionArgument, context: object) -> wire.Completion | None:
+    names = [name for name in ("pascal", "perl", "python") if name.startswith(argument.value)]
+    return wire.Completion(values=names) if argument.name == "language" else None
+
+
+@server.tool(structured_output=False)
+async def talk(ctx: Context) -> str:
+    await ctx.info("told")
+    return "done"
+
+
+@server.tool(structured_output=False)
+async def touch(uri: str, ctx: Context) -> str:
+    """Tell the client in the manner of its era that a resource has changed."""
+    if getattr(ctx, "protocol_version", None) == "2026-07-28":
+        await ctx.notify_resource_updated(uri)
+    else:
+        await ctx.session.send_resource_updated(uri)
+    return "touched"
+
+
+def run() -> None:
+    """Serve over what the arguments say."""
+    if len(sys.argv) == 1:
+        server.run()
+        return
+    from tests.support.http import announce_and_serve
+
+    announce_and_serve(server.sse_app() if sys.argv[1] == "sse" else server.streamable_http_app(**http))
+
+
+if __name__ == "__main__":
+    run()

@@ -38,21 +38,30 @@ def dump(model: Any) -> Any:
 
 
 class Ears:
-    """Hears that the three lists have changed."""
+    """Hears that the three lists have changed, that a resource has, and what is logged."""
 
     def __init__(self) -> None:
         self.methods: set[str] = set()
         self.full = anyio.Event()
+        self.updated = anyio.Event()
+        self.logs: list[Any] = []
+        self.told = anyio.Event()
 
     def hear(self, method: str) -> None:
+        if method == "notifications/resources/updated":
+            self.updated.set()
         if method.endswith("/list_changed"):
             self.methods.add(method)
             if len(self.methods) == 3:
                 self.full.set()
 
+    async def log(self, params: Any) -> None:
+        self.logs.append([params.level, params.data])
+        self.told.set()
+
 
 class Tour:
-    """One visit; the adapter has `about`, `list`, `call`, `read`, `prompt` and `changes`.
+    """One visit; the adapter has `about`, `list`, `call`, `read`, `prompt`, `complete`, `changes`, `logs` and `update`.
 
     Its `error` is the type of its errors; `cancels` says whether it tells the server that it gives up a call.
     """
@@ -137,7 +146,10 @@ class Tour:
         if adapter.cancels:
             seen["give up"] = await self.give_up()
         seen["at once"] = await self.at_once()
+        seen["completion"] = dump(await adapter.complete("review", "language", "p"))["completion"]["values"]
         with anyio.fail_after(20):
+            seen["logs"] = await adapter.logs()
+            seen["update"] = await adapter.update("note://static")
             seen["changes"] = await adapter.changes()
         seen["grown"] = [tool["name"] for tool in (await self.pages("tools", "tools"))["items"]][-1]
         return seen

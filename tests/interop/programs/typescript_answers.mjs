@@ -5,6 +5,7 @@ const [folder, mode, command, ...args] = process.argv.slice(2);
 const load = createRequire(`${folder}/`);
 const { Client } = load("@modelcontextprotocol/client");
 const { StdioClientTransport } = load("@modelcontextprotocol/client/stdio");
+const { StreamableHTTPClientTransport } = load("@modelcontextprotocol/client");
 
 const capabilities = { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} };
 const pinned = mode === "legacy" ? mode : { pin: mode };
@@ -33,7 +34,8 @@ client.setRequestHandler("sampling/createMessage", async ({ params }) => ({
 client.setRequestHandler("roots/list", async () => ({ roots: [{ uri: "file:///srv", name: "srv" }] }));
 
 const texts = ({ content }) => content.map(({ text }) => text);
-await client.connect(new StdioClientTransport({ command, args }));
+const remote = command.startsWith("http");
+await client.connect(remote ? new StreamableHTTPClientTransport(new URL(command)) : new StdioClientTransport({ command, args }));
 const got = { revision: client.getNegotiatedProtocolVersion(), asked };
 for (const name of ["order", "chain", "together", "sample", "roots", "by_hand", "page"]) {
   const result = await client.callTool({ name, arguments: {} });

@@ -1,5 +1,5 @@
 // The clients of the TypeScript SDK: `node typescript_client.mjs FOLDER MODE COMMAND...` prints what it saw as JSON.
-// MODE is "legacy", "auto" or a revision for version 2 of the SDK, and "v1" for version 1. It does what tour.py does.
+// A URL stands for a command, too; one that ends in /sse is for the old transport. MODE is "legacy", "auto" or a revision for version 2 of the SDK, and "v1" for version 1. It does what tour.py does.
 import { createRequire } from "node:module";
 
 const [folder, mode, command, ...args] = process.argv.slice(2);
@@ -7,14 +7,27 @@ const load = createRequire(`${folder}/`);
 const first = mode === "v1";
 const home = first ? "@modelcontextprotocol/sdk/client" : "@modelcontextprotocol/client";
 const { Client } = load(first ? `${home}/index.js` : home);
-const { StdioClientTransport } = load(first ? `${home}/stdio.js` : `${home}/stdio`);
+
+function transport() {
+  if (!command.startsWith("http")) {
+    const { StdioClientTransport } = load(first ? `${home}/stdio.js` : `${home}/stdio`);
+    return new StdioClientTransport({ command, args });
+  }
+  const [name, file] = command.endsWith("/sse") ? ["SSEClientTransport", "sse"] : ["StreamableHTTPClientTransport", "streamableHttp"];
+  return new (load(first ? `${home}/${file}.js` : home)[name])(new URL(command));
+}
+
 const pinned = ["legacy", "auto"].includes(mode) ? mode : { pin: mode };
 
 const client = new Client({ name: "typed", version: "1" }, first ? {} : { versionNegotiation: { mode: pinned } });
 const call = (name, args = {}, options = {}) =>
   first ? client.callTool({ name, arguments: args }, undefined, options) : client.callTool({ name, arguments: args }, options);
 const heard = new Set();
-client.fallbackNotificationHandler = async ({ method }) => void heard.add(method);
+const told = [];
+client.fallbackNotificationHandler = async ({ method, params }) => {
+  heard.add(method);
+  if (method === "notifications/message") told.push([params.level, params.data]);
+};
 
 const outcome = (work) => work.catch(({ code, data }) => ({ code, data }));
 
@@ -52,6 +65,25 @@ async function progress() {
   return { result: await call("count", { steps: 3 }, { onprogress }), seen };
 }
 
+async function logs(modern) {
+  const level = { "io.modelcontextprotocol/logLevel": "info" };
+  if (!modern && client.getServerCapabilities().logging) await client.setLoggingLevel("info");
+  if (modern) await client.callTool({ name: "talk", arguments: {}, _meta: level });
+  else await call("talk");
+  return until(async () => told, ({ length }) => length === 1);
+}
+
+async function update(modern, uri) {
+  const subscription = modern ? await client.listen({ resourceSubscriptions: [uri] }) : undefined;
+  if (!modern) await client.subscribeResource({ uri });
+  await call("touch", { uri });
+  const changed = "notifications/resources/updated";
+  await until(async () => heard, (methods) => methods.has(changed));
+  if (!modern) await client.unsubscribeResource({ uri });
+  await subscription?.close();
+  return heard.has(changed) ? uri : "nothing";
+}
+
 async function changes(modern) {
   const wanted = { toolsListChanged: true, promptsListChanged: true, resourcesListChanged: true };
   const subscription = modern ? await client.listen(wanted) : undefined;
@@ -64,7 +96,7 @@ async function changes(modern) {
 }
 
 async function tour() {
-  await client.connect(new StdioClientTransport({ command, args }));
+  await client.connect(transport());
   const revision = first ? client.transport._protocolVersion : client.getNegotiatedProtocolVersion();
   const seen = {
     revision,
@@ -93,7 +125,12 @@ async function tour() {
   seen["give up"] = await giveUp();
   const numbers = [...Array(20).keys()];
   seen["at once"] = await Promise.all(numbers.map(async (n) => (await call("add", { a: n, b: n })).content[0].text));
-  seen.changes = await changes(!first && client.getProtocolEra() === "modern");
+  const asked = { ref: { type: "ref/prompt", name: "review" }, argument: { name: "language", value: "p" } };
+  seen.completion = (await client.complete(asked)).completion.values;
+  const modern = !first && client.getProtocolEra() === "modern";
+  seen.logs = await logs(modern);
+  seen.update = await update(modern, "note://static");
+  seen.changes = await changes(modern);
   seen.grown = (await pages(client.listTools, "tools")).items.at(-1).name;
   await client.close();
   return seen;
