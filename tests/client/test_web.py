@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from dovetail import Client
+from dovetail import Client, Server
 from dovetail.protocol.errors import ConnectionLost, RemoteError, SessionEnded
 from dovetail.transports.http import resuming
 from tests.client.site import Site, Status, legacy, modern
 from tests.client.test_http_target import HANDSHAKE, nothing_remembered
+from tests.support.http import serving
 from tests.support.scripted import Error, Scripted, discovery, welcome
 from tests.support.waiting import until
 from tests.transports.http.handmade import Asked, Line, progress
@@ -240,3 +241,32 @@ class TestRepeating:
         async with self.site("resources/read", result) as site, Client(site.url, revision=HANDSHAKE) as client:
             assert (await client.read("a://b")).contents
         assert len(site.named("resources/read")) == 2
+
+
+@pytest.mark.parametrize(("revision", "said"), [("2026-07-28", False), (HANDSHAKE, True)])
+async def test_a_trace_shows_what_is_sent_and_a_request_given_up_by_closing_its_stream_sends_nothing(
+    revision: str, said: bool
+):
+    server = Server("patient")
+    waiting = asyncio.Event()
+
+    @server.tool
+    async def wait() -> None:
+        waiting.set()
+        await asyncio.Event().wait()
+
+    sent: list[bytes] = []
+
+    def trace(direction: str, line: bytes) -> None:
+        if direction == "sent":
+            sent.append(line)
+
+    async with (
+        serving(server.asgi()) as url,
+        Client(f"{url}/mcp", revision=revision, trace=trace) as client,
+    ):
+        call = asyncio.create_task(client.call("wait"))
+        await waiting.wait()
+        call.cancel()
+        await asyncio.wait({call})
+        assert any(b"notifications/cancelled" in line for line in sent) is said

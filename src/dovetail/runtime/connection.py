@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_REQUEST, ProtocolError
 from dovetail.protocol.terms import Terms
-from dovetail.transports.base import Channel, Outlet
+from dovetail.transports.base import Channel, Outlet, Withdraws
 from dovetail.wire import codec
 from dovetail.wire.jsonrpc import Failure, Id, Invalid, Message, Notification, Request, Response
 from dovetail.wire.lines import TooLong
@@ -140,6 +140,10 @@ class Connection:
         if self._trace is not None:
             self._trace("sent", line)
         self._channel.send(line)
+
+    def withdraw(self, id: Id) -> bool:
+        """Give up a request of ours without a word, where the channel can do that."""
+        return isinstance(self._channel, Withdraws) and self._channel.withdraw(id)
 
     def notify(self, method: str, params: dict[str, Any] | None = None) -> None:
         """Send a notification."""

@@ -238,7 +238,7 @@ class PendingRequests:
 
     def _cancel(self, id: Id, reason: str) -> None:
         pending = self._waiting[id]
-        if pending.cancellable:
+        if pending.cancellable and not self._connection.withdraw(id):
             params = codec.encode({"requestId": id, "reason": reason})
             pending.outlet.send(codec.notification("notifications/cancelled", params))
 

@@ -6,7 +6,7 @@ way to talk. A line is one whole message as bytes of JSON, however the transport
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from dovetail.wire.jsonrpc import Id
 from dovetail.wire.lines import TooLong
@@ -108,4 +108,13 @@ class Channel(Protocol):
 
         It may be called twice, on a channel that was never opened, and when the peer is long gone.
         """
+        ...
+
+
+@runtime_checkable
+class Withdraws(Protocol):
+    """A channel where a request may be given up without a word, by closing the stream that its answer comes on."""
+
+    def withdraw(self, id: Id) -> bool:
+        """Give up a request; False where the peer has to be told with a message."""
         ...

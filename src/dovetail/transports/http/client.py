@@ -190,7 +190,7 @@ class HttpChannel:
         return None if sent.method == "initialize" else self._revision
 
     def _send_in_order(self, sent: Sent, line: bytes) -> None:
-        if sent.method == _CANCELLED and self._cancel_by_closing(sent.params or _NO_PARAMS):
+        if sent.method == _CANCELLED and sent.params is not None and self.withdraw(sent.params.request_id):
             return
         if self._revision is not None and self._revision.era == "envelope" and sent.method is None:
             logger.warning("An answer was not sent: the server may not ask anything on this revision")
@@ -200,9 +200,9 @@ class HttpChannel:
         self._unsent += len(line)
         self._lane.put((sent, line))
 
-    def _cancel_by_closing(self, params: Params) -> bool:
+    def withdraw(self, id: object) -> bool:
         """Where closing its stream cancels a request, that is all there is to do (2026-07-28, "Cancellation")."""
-        exchange = self._exchanges.get(params.request_id) if isinstance(params.request_id, (int, str)) else None
+        exchange = self._exchanges.get(id) if isinstance(id, (int, str)) else None
         revision = self._revision if exchange is None else exchange.revision
         if revision is None or revision.disconnect != "cancel":
             return False
