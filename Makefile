@@ -40,6 +40,7 @@ test: check peers
 	@.ci/nginx
 	@echo "== tests, examples and docs"
 	@$(PY) -m pytest -q -n $(WORKERS) $(TESTS) --ignore=tests/architecture
+	@$(MAKE) conformance
 
 check: .venv/.ready
 	@echo "== ruff"
