@@ -62,7 +62,7 @@ docs: .venv/.docs
 conformance: .venv/.ready .peers/conformance/.ready
 	@$(PY) -m conformance
 
-bench: .venv/.ready .peers/mcp/.ready .peers/node/.ready .peers/dovetail/.ready
+bench: .venv/.ready .peers/mcp/.ready .peers/node/.ready .peers/dovetail_http/.ready
 	@$(PY) -m bench $(BENCH)
 
 format: .venv/.ready
@@ -122,7 +122,14 @@ clean:
 	@rm -rf .peers/dovetail/wheel
 	@$(INSTALL) .peers/dovetail
 	@.peers/dovetail/bin/python -m pip wheel -qq --no-deps --wheel-dir .peers/dovetail/wheel .
-	@wheel=(.peers/dovetail/wheel/*.whl) && $(INSTALL) .peers/dovetail "$${wheel[0]}[http]"
+	@$(INSTALL) .peers/dovetail .peers/dovetail/wheel/*.whl
 	@$(INSTALL) .peers/dovetail --no-deps --force-reinstall .peers/dovetail/wheel/*.whl
 	@.peers/dovetail/bin/python -m compileall -q .peers/dovetail/lib
+	@touch $@
+
+# The same with the extra for HTTP, whose packages make other packages slower to import.
+.peers/dovetail_http/.ready: .peers/dovetail/.ready
+	@wheel=(.peers/dovetail/wheel/*.whl) && $(INSTALL) .peers/dovetail_http "$${wheel[0]}[http]"
+	@$(INSTALL) .peers/dovetail_http --no-deps --force-reinstall .peers/dovetail/wheel/*.whl
+	@.peers/dovetail_http/bin/python -m compileall -q .peers/dovetail_http/lib
 	@touch $@

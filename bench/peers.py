@@ -27,12 +27,13 @@ class Peer(NamedTuple):
 
 def find_peers() -> list[Peer]:
     """Every peer that is installed under .peers/."""
-    peers = [_python("dovetail"), _python("mcp"), _typescript()]
+    peers = [_python("dovetail", "dovetail_http"), _python("mcp", "mcp"), _typescript()]
     return [peer for peer in peers if peer is not None]
 
 
-def _python(package: str) -> Peer | None:
-    python = PEERS / package / "bin" / "python"
+def _python(package: str, with_http: str) -> Peer | None:
+    """A package as it is installed for stdio, and where it has an extra for HTTP, as installed with that."""
+    python, for_http = PEERS / package / "bin" / "python", PEERS / with_http / "bin" / "python"
     found = sorted((PEERS / package).glob(f"lib/python*/site-packages/{package}-*.dist-info"))
     if not found:
         return None
@@ -45,8 +46,8 @@ def _python(package: str) -> Peer | None:
     return Peer(
         name=package,
         server=[str(python), str(server)],
-        http=[str(python), str(server), "http"],
-        client=[str(python), str(client)],
+        http=[str(for_http), str(server), "http"],
+        client=[str(for_http), str(client)],
         imports=[*run, imports],
         bare=[*run, bare],
         version=version,

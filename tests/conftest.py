@@ -5,7 +5,9 @@ Where DOVETAIL_SPEC names the official schemas, whatever Dovetail sends during a
 
 import asyncio
 import inspect
+import tempfile
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -33,13 +35,16 @@ def pytest_configure(config: pytest.Config) -> None:
     """Listen to all that is sent, where it can be judged."""
     for mark in MARKS:
         config.addinivalue_line("markers", mark)
-    if spec_folder() is not None:
+    runs_tests = hasattr(config, "workerinput") or not config.getoption("numprocesses", None)
+    if spec_folder() is not None and runs_tests:
+        folder = tempfile.TemporaryDirectory()
+        config.add_cleanup(folder.cleanup)
         traffic = config.stash[TRAFFIC] = Traffic()
-        traffic.listen()
+        traffic.listen(Path(folder.name))
 
 
-def pytest_report_header(config: pytest.Config) -> str:
-    if TRAFFIC in config.stash:
+def pytest_report_header() -> str:
+    if spec_folder() is not None:
         return "traffic: all that is sent is held against the official schemas"
     return "traffic: NOT CHECKED. Set DOVETAIL_SPEC to a folder that holds <revision>/schema.json."
 

@@ -40,7 +40,7 @@ KINDS = {
     "later": "belongs to a feature that is not built yet",
     "definition": "asks for nothing",
 }
-"""Why a requirement may go without a test."""
+"""Why a requirement may go without a test, or what a test does not reach."""
 
 
 class Place(NamedTuple):

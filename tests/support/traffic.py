@@ -4,12 +4,17 @@ Listens at the two doors through which everything goes out: connections, and HTT
 messages are only noted; they are judged when it has ended, so nothing that a test measures is changed. A peer in a
 test may do anything, so only our own side is judged, and only by the schemas: the laws that no schema can say are
 what the oracle of tests/matrix knows.
+
+Python processes that a test starts write down what goes over their connections. Not reached are HTTP servers in
+processes of their own, and processes that get an environment without PYTHONPATH.
 """
 
 import functools
 import json
+import os
 from collections import OrderedDict
 from collections.abc import Iterator, MutableMapping
+from pathlib import Path
 from typing import Any
 
 from dovetail.client.session import ClientSession
@@ -23,6 +28,7 @@ from tests.support.oracle import OTHER, Asked, Oracle, Side, _key, _params
 from tests.support.site import Observed
 from tests.support.strict import spec_folder, strict_schema
 
+ASIDE = Path(__file__).parent / "aside"
 MOST_MESSAGES = 5_000
 """Noted of one connection between two verdicts; a flood says nothing new."""
 
@@ -136,8 +142,46 @@ class Listener(Oracle):
             )
 
 
+class Processes:
+    """Other processes, by what they have written into a folder."""
+
+    def __init__(self, traffic: "Traffic", folder: Path) -> None:
+        self._traffic = traffic
+        self._folder = folder
+        self._read: dict[str, int] = {}
+        self._listeners: dict[tuple[str, bytes], Listener] = {}
+
+    def listen(self) -> None:
+        """Have the processes that are started from now on write."""
+        path = os.environ.get("PYTHONPATH")
+        os.environ["PYTHONPATH"] = os.pathsep.join([str(ASIDE), *([path] if path else [])])
+        os.environ["DOVETAIL_TRAFFIC"] = str(self._folder)
+
+    def note(self) -> None:
+        """Take what was written since the last time; a line that is not at its end yet is left for later."""
+        for entry in os.scandir(self._folder):
+            done = self._read.get(entry.name, 0)
+            if entry.stat().st_size == done:
+                continue
+            with open(entry.path, "rb") as file:
+                file.seek(done)
+                *records, rest = file.read().split(b"\n")
+                self._read[entry.name] = file.tell() - len(rest)
+            for record in records:
+                number, side, direction, line = record.split(b" ", 3)
+                self._listener(entry.name, number, "client" if side == b"client" else "server")(
+                    direction.decode(), line
+                )
+
+    def _listener(self, process: str, number: bytes, side: Side) -> Listener:
+        found = self._listeners.get((process, number))
+        if found is None:
+            found = self._listeners[process, number] = Listener(self._traffic, side)
+        return found
+
+
 class Traffic:
-    """All connections of a test process."""
+    """All connections of a test process, and of those that it starts."""
 
     def __init__(self) -> None:
         folder = spec_folder()
@@ -149,14 +193,19 @@ class Traffic:
         self.deaf = False
         """Whether nothing is noted for a while."""
         self._sessions: OrderedDict[bytes, Listener] = OrderedDict()
+        self._processes: Processes | None = None
 
-    def listen(self) -> None:
-        """Listen at both doors, for good."""
+    def listen(self, folder: Path) -> None:
+        """Listen at both doors for good, and have processes write into a folder."""
         self._listen_at_connections()
         self._listen_at_endpoints()
+        self._processes = Processes(self, folder)
+        self._processes.listen()
 
     def verdict(self) -> list[str]:
         """What was wrong since the last verdict."""
+        if self._processes is not None:
+            self._processes.note()
         heard, self.heard = self.heard, {}
         return [problem for listener in heard for problem in listener.judged()]
 

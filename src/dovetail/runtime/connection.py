@@ -297,7 +297,7 @@ class Connection:
     async def serve_alone(self, call: Call) -> bytes | None:
         """Serve a request in the task that brought it, whatever ids others have; None if it was stopped.
 
-        For transports where each request is a world of its own; who brought it stops it with `Call.stop`.
+        For transports where each request is a world of its own; who brought it has said in `call.task` where it runs.
         """
         id = call.request.id
         try:
@@ -311,7 +311,6 @@ class Connection:
             return codec.response(id, outcome)
         if outcome is None:
             return None
-        call.task = asyncio.current_task()
         answer = await self._outcome(call, outcome)
         call.flush()
         call.silent = True
@@ -473,8 +472,8 @@ class Batch:
 
 
 def _failed(call: Call, error: ProtocolError) -> bytes:
-    call.code = error.code
-    return _refused(call.request.id, error)
+    call.code = call.terms.revision.code_of(error.code)
+    return codec.failure(call.request.id, call.code, error.message, error.data, null_id=False)
 
 
 def _refused(id: Id, error: ProtocolError) -> bytes:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 import msgspec
 
-from dovetail.protocol.errors import MissingCapability
+from dovetail.protocol.errors import LocalError, MissingCapability
 from dovetail.protocol.forms import fit_form
 from dovetail.protocol.revisions.revision import Revision
 from dovetail.types.capabilities import ClientCapabilities
@@ -31,6 +32,8 @@ from .forms import form_for
 
 if TYPE_CHECKING:
     from .forms import Form
+
+_PAGE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s\x00-\x1f\x7f/?#][^\s\x00-\x1f\x7f]*\Z")
 
 Prompt = str | SamplingContent | Sequence[SamplingMessage | SamplingContent | str]
 
@@ -83,6 +86,7 @@ class Questions:
     def elicit_url(self, message: str, url: str, elicitation_id: str | None = None) -> ElicitRequest:
         """Ask the user to open a page; what happens there does not pass through the client."""
         self._check_elicitation("url")
+        check_page(url)
         return ElicitRequest(ElicitParams(message, mode="url", url=url, elicitation_id=elicitation_id))
 
     def sample(self, prompt: Prompt, *, max_tokens: int, **options: Unpack[SampleOptions]) -> SamplingRequest:
@@ -114,6 +118,8 @@ class Questions:
         for question in (asked.requests or {}).values():
             if isinstance(question, ElicitRequest):
                 self._check_elicitation(question.params.mode or "form")
+                if question.params.mode == "url":
+                    check_page(question.params.url)
             elif isinstance(question, SamplingRequest):
                 self._check_sampling(with_tools=bool(question.params.tools))
             else:
@@ -155,6 +161,12 @@ def _preferences(options: SampleOptions) -> ModelPreferences | None:
         intelligence_priority=options.get("intelligence"),
     )
     return None if preferences == ModelPreferences() else preferences
+
+
+def check_page(url: str | None) -> None:
+    """Refuse what is no address of a page (client/elicitation, "URL Mode Elicitation Requests")."""
+    if url is None or not _PAGE.match(url):
+        raise LocalError(f"{url!r} is no page to send a user to: that takes a whole URL, as in 'https://example.com/login'")
 
 
 def _messages(prompt: Prompt) -> list[SamplingMessage]:

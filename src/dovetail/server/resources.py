@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, TypedDict, Unpack, cast
 
@@ -23,6 +24,9 @@ from .handlers import run_handler
 from .signatures.signature import BadArguments, BadResult, TextBinding, plain, template_binding
 
 Contents = TextContents | BlobContents
+
+_URI = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:|\{)[^\s\x00-\x1f\x7f]*\Z")
+"""What can be a URI (RFC 3986, section 3), or a template of one."""
 
 
 class ResourceOptions(TypedDict, total=False):
@@ -125,6 +129,8 @@ def make_resource(
     """Look at a function once and make it a resource, or a template where the URI has variables."""
     if unknown := options.keys() - ResourceOptions.__annotations__.keys():
         raise LocalError(f"A resource has no option {', '.join(sorted(unknown))}")
+    if not _URI.match(uri):
+        raise LocalError(f"{uri!r} is no URI: it begins with a scheme, as in 'config://app', and has no blanks")
     try:
         variables = UriTemplate(uri).variables if "{" in uri else ()
     except ValueError as problem:

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import pytest
 
+from dovetail import Client, ConnectionLost
 from dovetail.server.http import legacy
 from dovetail.transports.http import streams
 from tests.support.http import serving
@@ -202,7 +203,7 @@ async def test_only_so_many_may_be_connected(monkeypatch: pytest.MonkeyPatch) ->
         first, _ = await Old.connect(site), await Old.connect(site)
         assert (await site.ask("GET", {"Accept": EVENTS}, path="/sse")).status == 503
         first.stream.line.abort()
-        await until(lambda: len(endpoint._exchanges.legacy._channels) == 1)
+        await until(lambda: len(endpoint._exchanges.legacy._serving) == 1)
         await Old.connect(site)
 
 
@@ -210,3 +211,13 @@ async def test_the_wrong_method_is_405() -> None:
     async with workshop() as (_, site, _):
         assert (await site.post(request("ping"), path="/sse")).status == 405
         assert (await site.ask("GET", {"Accept": EVENTS}, path="/messages")).status == 405
+
+
+async def test_who_comes_over_a_websocket_counts_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(legacy, "MAX_CONNECTIONS", 1)
+    async with workshop() as (_, site, _):
+        place = site.url.replace("http://", "ws://") + "/mcp/ws"
+        async with Client(place, timeout=5) as client:
+            await client.ping()
+            with pytest.raises(ConnectionLost):
+                await Client(place, timeout=5).open()

@@ -111,6 +111,7 @@ REVISION = Revision(
     form="absent",
     bad_arguments="error",
     not_found_code=RESOURCE_NOT_FOUND,
+    foreign_codes=frozenset(),
     cacheable=frozenset(),
     result_type=False,
     session_header=False,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dovetail.protocol.errors import INVALID_PARAMS
+from dovetail.protocol.errors import INVALID_PARAMS, MODERN_CODES, RESOURCE_NOT_FOUND
 from dovetail.types import interaction, messages, tools
 from dovetail.types.base import EmptyParams
 
@@ -105,6 +105,7 @@ REVISION = PREVIOUS.evolve(
     progress_from=frozenset({"server"}),
     structured="any",
     not_found_code=INVALID_PARAMS,
+    foreign_codes=frozenset(range(-32099, -32019)) - MODERN_CODES | {RESOURCE_NOT_FOUND},
     cacheable=frozenset(
         {
             "server/discover",

@@ -60,6 +60,8 @@ class Revision(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     bad_arguments: Literal["error", "result"]
     """A tool call whose arguments do not fit is answered with a JSON-RPC error, or with a result to read."""
     not_found_code: int
+    foreign_codes: frozenset[int]
+    """Error codes that nobody may send: of other revisions, or kept for later ones."""
     cacheable: frozenset[str]
     """Methods whose complete result carries `ttlMs` and `cacheScope`."""
     result_type: bool
@@ -103,6 +105,10 @@ class Revision(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         for kind in without_types:
             del known[kind]
         return msgspec.structs.replace(self, methods=table, known=known, **changes)
+
+    def code_of(self, code: int) -> int:
+        """The code that an error has on this wire: one that nobody may send here is an internal error."""
+        return INTERNAL_ERROR if code in self.foreign_codes else code
 
     def accept(self, sender: Side, method: str, params: dict[str, Any]) -> Value:
         """The params of a request or notification that `sender` may send, as a value."""

@@ -43,6 +43,7 @@ class Alone:
 
     async def serve(self, arrival: Arrival, call: Call, stream: Stream) -> None:
         """Serve a request and answer with JSON, or with events if there is more to say than the answer."""
+        call.task = arrival.task
         escort = _Escort(arrival, call, stream)
         self._calls.add(call)
         self._watch.add(call, lambda: self._take_time(escort, call, stream))
@@ -57,9 +58,8 @@ class Alone:
                 self._idle.set()
         status = 200 if call.code is None else status_of(call.terms.revision, call.code)
         if answer is None:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                task.uncancel()
+            if arrival.task is not None and arrival.task.cancelling():
+                arrival.task.uncancel()
             status = 503
             answer = codec.failure(call.request.id, INTERNAL_ERROR, ENDED, null_id=False)
         if escort.writing is None:

@@ -44,7 +44,7 @@ _UNAUTHORIZED = ((b"www-authenticate", b"Bearer"),)
 class Arrival:
     """An HTTP request that may come in: its headers, who sent it, and the answer to be written."""
 
-    __slots__ = ("address", "headers", "message", "method", "principal", "query", "receive", "reply", "root")
+    __slots__ = ("address", "headers", "message", "method", "principal", "query", "receive", "reply", "root", "task")
 
     def __init__(self, scope: Scope, headers: Headers, receive: Receive, reply: Reply) -> None:
         self.method: str = scope["method"]
@@ -55,6 +55,8 @@ class Arrival:
         self.receive = receive
         self.reply = reply
         self.principal: str | None = None
+        self.task: asyncio.Task[Any] | None = None
+        """What serves it, once its body has been asked for."""
         self.message: Message | list[Message] | None = None
         """What its body says, once that is read."""
 
@@ -260,7 +262,9 @@ class Endpoint:
         """The body, or None for one that was refused."""
         settings = self._settings
         try:
-            return await self._bodies.read(arrival.receive)
+            arrival.task = task = asyncio.current_task()
+            assert task is not None
+            return await self._bodies.read(arrival.receive, task)
         except BodyTooLarge:
             refusal = self._edge.too_large()
         except BodyTooSlow:

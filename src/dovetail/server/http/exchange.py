@@ -152,6 +152,10 @@ class Exchanges:
 
         if not self._residence.entered:
             await self.ready()
+        if self.legacy.full:
+            await receive()
+            await send({"type": "websocket.close", "code": 1013})
+            return
         channel = AsgiWebSocketChannel(receive, send, self._settings.max_body)
         if await channel.accept(subprotocols):
             await self.legacy.serve(channel, principal)

@@ -80,9 +80,14 @@ class LegacySse:
         self._channels: dict[str, LegacyChannel] = {}
         self._serving: dict[Serving, asyncio.Task[None]] = {}
 
+    @property
+    def full(self) -> bool:
+        """Whether there is room for nobody else."""
+        return len(self._serving) >= MAX_CONNECTIONS
+
     async def open(self, arrival: Arrival) -> None:
         """Open a stream, tell the client where to POST to, and serve it until it goes."""
-        if len(self._channels) >= MAX_CONNECTIONS:
+        if self.full:
             await arrival.refuse(Refusal(503, INTERNAL_ERROR, "There are too many connections; try again later"))
             return
         id = self._prefix + os.urandom(16).hex()

@@ -36,10 +36,8 @@ class BodyReader:
         self._limit = limit
         self._ticker = Ticker(seconds)
 
-    async def read(self, receive: Receive) -> bytes:
-        """The whole body of a request; one that is too large, or comes too slowly, is not waited for."""
-        task = asyncio.current_task()
-        assert task is not None
+    async def read(self, receive: Receive, task: asyncio.Task[Any]) -> bytes:
+        """The whole body of a request, in this task; one that is too large, or comes too slowly, is not waited for."""
         slow = False
 
         def too_slow() -> None:
