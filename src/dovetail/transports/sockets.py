@@ -20,10 +20,10 @@ from dovetail.wire.lines import TooLong
 from .base import MAX_LINE, Receiver
 from .stream_channel import StreamChannel
 from .streams import (
-    Backlog,
     OnEnd,
     OnLine,
     Splitting,
+    TurnBacklog,
 )
 
 if TYPE_CHECKING:
@@ -247,30 +247,13 @@ class _Incoming(Splitting):
             self._transport.resume_reading()
 
 
-class _Outgoing(Backlog):
-    """Collects the lines of one turn of the loop and hands them to a transport that has nothing else to write."""
+class _Outgoing(TurnBacklog):
+    """Hands lines to a transport that has nothing else to write."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         super().__init__(_NO_FD, lambda _: None)
         self._transport = transport
-        self._soon: asyncio.Handle | None = None
-        self._blocked = False
         self._handed = 0
-
-    def send(self, line: bytes) -> None:
-        """Queue one line; it goes out with the others of this turn."""
-        if self._lost:
-            return
-        self._lines.append(line)
-        self._size += len(line) + 1
-        if self._soon is None and not self._blocked:
-            self._soon = self._loop.call_soon(self._write)
-
-    def flush(self) -> None:
-        """Write now what would be written in the next turn of the loop."""
-        if self._soon is not None:
-            self._soon.cancel()
-            self._write()
 
     async def finish(self) -> None:
         """Wait until everything is written, up to a bound."""

@@ -317,16 +317,13 @@ class Backlog:
                     waiter.set_result(None)
 
 
-class PolledSink(Backlog):
-    """Collects the lines of one turn of the loop and writes them with one call."""
+class TurnBacklog(Backlog):
+    """Collects the lines of one turn of the loop, to be written together."""
 
     def __init__(self, fd: int, on_lost: OnEnd) -> None:
         super().__init__(fd, on_lost)
-        os.set_blocking(fd, False)
-        self._rest = memoryview(b"")
         self._soon: asyncio.Handle | None = None
         self._blocked = False
-        self._wide = False
 
     def send(self, line: bytes) -> None:
         """Queue one line; it goes out with the others of this turn."""
@@ -342,6 +339,19 @@ class PolledSink(Backlog):
         if self._soon is not None:
             self._soon.cancel()
             self._write()
+
+    def _write(self) -> None:
+        raise NotImplementedError
+
+
+class PolledSink(TurnBacklog):
+    """Writes to a descriptor as much as it takes."""
+
+    def __init__(self, fd: int, on_lost: OnEnd) -> None:
+        super().__init__(fd, on_lost)
+        os.set_blocking(fd, False)
+        self._rest = memoryview(b"")
+        self._wide = False
 
     async def finish(self) -> None:
         """Wait until everything is written, up to a bound."""

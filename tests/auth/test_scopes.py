@@ -1,0 +1,55 @@
+"""Which scopes are asked for."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dovetail.auth import scopes
+from dovetail.protocol.errors import LocalError
+
+
+def test_a_parameter_is_split() -> None:
+    assert scopes.split(" files:read  mcp  files:read ") == ("files:read", "mcp")
+
+
+@given(st.text())
+def test_what_is_split_can_be_sent(text: str) -> None:
+    found = scopes.split(text)
+    assert scopes.checked(found) == found
+    assert scopes.split(" ".join(found)) == found
+
+
+def test_there_are_not_endlessly_many() -> None:
+    assert len(scopes.split(" ".join(map(str, range(1000))))) == scopes.MAX_SCOPES
+
+
+@pytest.mark.parametrize("scope", ["", "a b", 'a"', "a\\b", "ü", "a\n"])
+def test_our_own_must_be_scopes(scope: str) -> None:
+    with pytest.raises(LocalError):
+        scopes.checked([scope])
+
+
+@pytest.mark.parametrize(
+    ("challenged", "resource", "server", "expected"),
+    [
+        (("a",), ("b", "c"), None, ("a",)),
+        ((), ("b", "c"), None, ("b", "c")),
+        ((), None, ("x", "y"), ()),
+        ((), (), None, ()),
+        (("a",), None, ("a", "offline_access"), ("a", "offline_access")),
+        (("a",), None, ("a",), ("a",)),
+        # Alone it would ask for nothing but itself.
+        ((), None, ("a", "offline_access"), ()),
+        (("a", "offline_access"), None, ("offline_access",), ("a", "offline_access")),
+    ],
+)
+def test_selection(challenged, resource, server, expected) -> None:
+    assert scopes.select(challenged, resource, server) == expected
+
+
+def test_nobody_needs_to_stay_signed_in() -> None:
+    assert scopes.select(("a",), None, ("offline_access",), offline=False) == ("a",)
+
+
+def test_what_was_asked_for_before_stays() -> None:
+    assert scopes.select(("write",), ("ignored",), None, before=("read",)) == ("read", "write")
