@@ -13,6 +13,8 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from authorizing import credentials
+
 from dovetail import Client, CreateMessageParams, CreateMessageResult, DovetailError, Elicitation, Text
 
 Scenario = Callable[[str], Coroutine[Any, Any, None]]
@@ -131,6 +133,19 @@ async def echo_the_schema(url: str) -> None:
         await client.call("json_schema_echo", schema=tools["json_schema_2020_12_tool"].input_schema)
 
 
+async def use_all_tools(url: str) -> None:
+    """Log in when the server asks for it, and call every tool.
+
+    One server moves to another authorization server after the tools were called: it is asked once more.
+    """
+    name = os.environ["MCP_CONFORMANCE_SCENARIO"]
+    async with connect(url, auth=credentials(name, CONTEXT)) as client:
+        for tool in await client.tools():
+            await client.call(tool.name)
+        if "migration" in name:
+            await client.tools()
+
+
 def accept_as_it_is(question: Elicitation) -> dict[str, Any]:
     """A user who only clicks."""
     return {}
@@ -149,11 +164,12 @@ def say_hello(request: CreateMessageParams) -> CreateMessageResult:
 def main() -> int:
     """Run the scenario that the suite names."""
     name = os.environ.get("MCP_CONFORMANCE_SCENARIO", "tools_call")
-    if name not in scenarios:
+    chosen = use_all_tools if name.startswith("auth/") else scenarios.get(name)
+    if chosen is None:
         print(f"Nothing is written for the scenario {name}", file=sys.stderr)
         return NOT_BUILT
     try:
-        asyncio.run(scenarios[name](sys.argv[1]))
+        asyncio.run(chosen(sys.argv[1]))
     except DovetailError as problem:
         print(f"{type(problem).__name__}: {problem}", file=sys.stderr)
         return 1

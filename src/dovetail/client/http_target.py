@@ -94,7 +94,7 @@ class WebSocketTarget:
         from dovetail.transports.websocket import connect_websocket
 
         reach, options = self._reach, self._reach.options
-        granted: Mapping[str, str] = {} if reach.auth is None else await reach.auth.headers()
+        granted: Mapping[str, str] = {} if reach.auth is None else await reach.auth.headers("GET", self._url)
         secure = self._url.lower().startswith("wss:")
         return await connect_websocket(
             self._url,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -14,24 +14,32 @@ from .tls import tls_context
 
 if TYPE_CHECKING:
     import aiohttp
+    from aiohttp.abc import AbstractResolver
 
 KEEP_SECONDS = 4.0
 """Idle connections are closed before common servers close them (5 s): a POST that crosses such an end is lost."""
 
 _LARGE = 1024 * 1024
+_CHALLENGE = "www-authenticate"
 
 
 class AiohttpClient:
     """Keeps one pool of connections to one server."""
 
-    def __init__(self, options: HttpOptions, url: str) -> None:
+    def __init__(self, options: HttpOptions, url: str, addresses: Sequence[str] | None = None) -> None:
+        """`addresses` are those to connect to, whatever the name of a host stands for; a proxy has its own."""
         try:
             import aiohttp
         except ImportError:
             raise LocalError("HTTP needs aiohttp: install dovetail[http]") from None
         self._proxy = find_proxy(options.proxy, url)
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_SECONDS, ssl=tls_context(options) or True),
+            connector=aiohttp.TCPConnector(
+                limit=0,
+                keepalive_timeout=KEEP_SECONDS,
+                ssl=tls_context(options) or True,
+                resolver=None if addresses is None or self._proxy else _pinned(addresses),
+            ),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=options.connect_timeout),
             cookie_jar=aiohttp.DummyCookieJar(),
         )
@@ -90,6 +98,11 @@ class AiohttpAnswer:
         self._failures = failures
         self.status = answer.status
         self.headers: Mapping[str, str] = answer.headers
+        if self.status in (401, 403):
+            challenges = answer.headers.getall(_CHALLENGE, ())
+            if len(challenges) > 1:
+                joined = ", ".join(challenges)
+                self.headers = {**{name.lower(): value for name, value in answer.headers.items()}, _CHALLENGE: joined}
 
     async def chunk(self) -> bytes:
         """The next bytes of the body."""
@@ -101,6 +114,34 @@ class AiohttpAnswer:
     def close(self) -> None:
         """Let go of it."""
         self._answer.close()
+
+
+def _pinned(addresses: Sequence[str]) -> AbstractResolver:
+    """Answers with these addresses, so that nobody is asked a second time, who could answer otherwise."""
+    import socket
+
+    from aiohttp.abc import AbstractResolver, ResolveResult
+
+    class Pinned(AbstractResolver):
+        async def resolve(
+            self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+        ) -> list[ResolveResult]:
+            return [
+                ResolveResult(
+                    hostname=host,
+                    host=address,
+                    port=port,
+                    family=socket.AF_INET6 if ":" in address else socket.AF_INET,
+                    proto=0,
+                    flags=socket.AI_NUMERICHOST,
+                )
+                for address in addresses
+            ]
+
+        async def close(self) -> None:
+            pass
+
+    return Pinned()
 
 
 def find_proxy(given: str | None, url: str) -> str | None:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from .http_contract import Auth, HttpAnswer, HttpClient
 
 MAX_REDIRECTS = 5
+MAX_REFUSALS = 3
+"""How often other credentials are asked for, for one request."""
 MAX_WORDS = 16 * 1024
 """How much is read of an error that is no message."""
 
@@ -70,29 +72,40 @@ class Courier:
     ) -> HttpAnswer:
         """The answer, of whatever status; a redirect within the origin is followed, and remembered.
 
-        With credentials that are refused, others are asked for, once.
+        With credentials that are refused, others are asked for, a few times.
         """
-        place, renewed = url or self.url, False
-        for _ in range(MAX_REDIRECTS + 1):
-            granted = None if self._auth is None else await self._auth.headers()
+        place, auth = url or self.url, self._auth
+        redirects, refusals = 0, 0
+        while redirects <= MAX_REDIRECTS:
+            granted = None if auth is None else await auth.headers(method, place)
             everything = {**self._headers, **granted, **headers} if granted else {**self._headers, **headers}
             answer = await self.client.request(method, place, everything, body)
             status = answer.status
             if status < 300:
+                if auth is not None:
+                    auth.accepted(place, answer.headers)
                 return answer
             if status in (307, 308) and (onward := answer.headers.get("location")) is not None:
                 answer.close()
+                redirects += 1
                 place = self._follow(place, onward, status)
                 if url is None:
                     self.url = place
-            elif status in (401, 403) and granted is not None and self._auth is not None and not renewed:
-                renewed = True
-                if not await self._auth.refused(granted, status, answer.headers):
+            elif status in (401, 403) and granted is not None and auth is not None and refusals < MAX_REFUSALS:
+                refusals += 1
+                if not await self._ask_again(auth, place, granted, answer):
                     return answer
                 answer.close()
             else:
                 return answer
         raise ConnectionLost(f"{self.url} redirects in a circle")
+
+    async def _ask_again(self, auth: Auth, place: str, granted: Mapping[str, str], answer: HttpAnswer) -> bool:
+        try:
+            return await auth.refused(place, granted, answer.status, answer.headers)
+        except BaseException:
+            answer.close()
+            raise
 
     def _follow(self, place: str, onward: str, status: int) -> str:
         target = urljoin(place, onward)
@@ -113,7 +126,7 @@ class TokenAuth:
         self._headers = _bearer(token) if isinstance(token, str) else None
         self._turn = asyncio.Lock()
 
-    async def headers(self) -> Mapping[str, str]:
+    async def headers(self, method: str, url: str) -> Mapping[str, str]:
         """The header with the token."""
         if self._headers is None:
             async with self._turn:
@@ -121,7 +134,10 @@ class TokenAuth:
                     self._headers = await self._ask()
         return self._headers
 
-    async def refused(self, sent: Mapping[str, str], status: int, headers: Mapping[str, str]) -> bool:
+    def accepted(self, url: str, headers: Mapping[str, str]) -> None:
+        """Nothing is learned from that."""
+
+    async def refused(self, url: str, sent: Mapping[str, str], status: int, headers: Mapping[str, str]) -> bool:
         """Ask for another token when one is not accepted; of several refusals at once, one asks."""
         if isinstance(self._token, str) or status != 401:
             return False

@@ -21,7 +21,7 @@ class HttpAnswer(Protocol):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The headers; a name is looked up in lower case."""
+        """The headers; a name is looked up in lower case. Several challenges in a refusal are joined by commas."""
         ...
 
     async def chunk(self) -> bytes:
@@ -70,10 +70,14 @@ class HttpOptions(msgspec.Struct, frozen=True, kw_only=True):
 class Auth(Protocol):
     """Credentials for the requests to one server."""
 
-    async def headers(self) -> Mapping[str, str]:
-        """What to send with a request."""
+    async def headers(self, method: str, url: str) -> Mapping[str, str]:
+        """What to send with a request; asked for each one, and each time that one is sent again."""
         ...
 
-    async def refused(self, sent: Mapping[str, str], status: int, headers: Mapping[str, str]) -> bool:
+    def accepted(self, url: str, headers: Mapping[str, str]) -> None:
+        """A server let a request through; these are the headers of its answer."""
+        ...
+
+    async def refused(self, url: str, sent: Mapping[str, str], status: int, headers: Mapping[str, str]) -> bool:
         """A server refused these credentials; whether there are others now, to try the request once more."""
         ...
