@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from dovetail.auth.verify import Principal
+    from dovetail.client.accounts import FileTokens
     from dovetail.client.client import Client
+    from dovetail.client.oauth import OAuth
     from dovetail.client.questions import Elicitation
+    from dovetail.client.ways import ClientCredentials
     from dovetail.protocol.errors import (
         ConnectionLost,
         DovetailError,
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
     from dovetail.server.context import Context
     from dovetail.server.http.journal import RequestIds
     from dovetail.server.signatures.param import Param
+    from dovetail.server.verifying import Introspection, JWTVerifier, StaticTokens, Verifier
     from dovetail.transports.base import Channel, Receiver
     from dovetail.transports.http_contract import HttpOptions
     from dovetail.types.capabilities import Icon, Implementation
@@ -68,6 +73,7 @@ _HOMES = {
     "CallToolResult": "types.tools",
     "Channel": "transports.base",
     "Client": "client.client",
+    "ClientCredentials": "client.ways",
     "Completion": "types.messages",
     "ConnectionLost": "protocol.errors",
     "Context": "server.context",
@@ -77,18 +83,23 @@ _HOMES = {
     "Elicitation": "client.questions",
     "Embedded": "types.content",
     "Extension": "protocol.extension",
+    "FileTokens": "client.accounts",
     "HttpOptions": "transports.http_contract",
     "Icon": "types.capabilities",
     "Image": "types.content",
     "Implementation": "types.capabilities",
     "InputRequired": "types.interaction",
+    "Introspection": "server.verifying",
     "InvalidAnswer": "protocol.errors",
+    "JWTVerifier": "server.verifying",
     "LocalError": "protocol.errors",
     "match_model": "protocol.sampling",
     "MissingCapability": "protocol.errors",
     "NotFound": "protocol.errors",
+    "OAuth": "client.oauth",
     "Overtaken": "protocol.errors",
     "Param": "server.signatures.param",
+    "Principal": "auth.verify",
     "PromptMessage": "types.prompts",
     "ProtocolError": "protocol.errors",
     "Receiver": "transports.base",
@@ -99,6 +110,7 @@ _HOMES = {
     "Root": "types.interaction",
     "SamplingMessage": "types.interaction",
     "Server": "server.app",
+    "StaticTokens": "server.verifying",
     "StepFailed": "protocol.errors",
     "Text": "types.content",
     "TextContents": "types.content",
@@ -106,6 +118,7 @@ _HOMES = {
     "ToolError": "protocol.errors",
     "ToolFailed": "protocol.errors",
     "URLElicitationRequired": "protocol.errors",
+    "Verifier": "server.verifying",
 }
 
 __all__ = [
@@ -115,6 +128,7 @@ __all__ = [
     "CallToolResult",
     "Channel",
     "Client",
+    "ClientCredentials",
     "Completion",
     "ConnectionLost",
     "Context",
@@ -124,17 +138,22 @@ __all__ = [
     "Elicitation",
     "Embedded",
     "Extension",
+    "FileTokens",
     "HttpOptions",
     "Icon",
     "Image",
     "Implementation",
     "InputRequired",
+    "Introspection",
     "InvalidAnswer",
+    "JWTVerifier",
     "LocalError",
     "MissingCapability",
     "NotFound",
+    "OAuth",
     "Overtaken",
     "Param",
+    "Principal",
     "PromptMessage",
     "ProtocolError",
     "Receiver",
@@ -145,6 +164,7 @@ __all__ = [
     "Root",
     "SamplingMessage",
     "Server",
+    "StaticTokens",
     "StepFailed",
     "Text",
     "TextContents",
@@ -152,6 +172,7 @@ __all__ = [
     "ToolError",
     "ToolFailed",
     "URLElicitationRequired",
+    "Verifier",
     "match_model",
 ]
 

@@ -9,15 +9,16 @@ from dovetail.protocol.errors import INVALID_PARAMS, ProtocolError
 from dovetail.protocol.paging import Pager
 from dovetail.protocol.revisions import NEWEST, NEWEST_HANDSHAKE
 from dovetail.protocol.revisions.revision import Revision
-from dovetail.server.listing import Listing
+from dovetail.server.listing import MAX_PARTS, Listing
 from dovetail.server.registry import Registry
 from dovetail.types.prompts import ListPromptsResult, Prompt
 from dovetail.types.shape import Value
 
 
 class Item:
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *scopes: str) -> None:
         self.definition = Prompt(name)
+        self.scopes = scopes
 
 
 class Lists:
@@ -120,3 +121,50 @@ def test_a_change_while_a_page_is_built_is_not_lost():
     lists.finish = slow
     assert lists.names() == ["p0", "p1"]
     assert lists.names() == ["p0", "p1", "meanwhile"]
+
+
+class TestScopes:
+    """Parts of a list that depend on what a token allows."""
+
+    def lists(self) -> Lists:
+        lists = Lists(1)
+        for name in "ab":
+            lists.registry.add(name, Item(name, name))
+        return lists
+
+    def page(self, lists: Lists, *scopes: str) -> dict[str, Any]:
+        found = lists.listing.page_within(frozenset(scopes), NEWEST, None, lists.size, lists.finish)
+        return json.loads(found)
+
+    def names(self, lists: Lists, *scopes: str) -> list[str]:
+        return [prompt["name"] for prompt in self.page(lists, *scopes)["prompts"]]
+
+    def test_each_is_built_once_for_all_that_may_see_the_same(self):
+        lists = self.lists()
+        for _ in range(2):
+            assert self.names(lists) == self.names(lists, "other") == ["p0"]
+            assert self.names(lists, "a") == self.names(lists, "a", "other") == ["p0", "a"]
+            assert self.names(lists, "a", "b") == ["p0", "a", "b"]
+        assert lists.built == 3
+
+    def test_none_is_for_everybody(self):
+        lists = self.lists()
+        assert self.page(lists)["cacheScope"] == self.page(lists, "a", "b")["cacheScope"] == "private"
+        assert lists.page()["cacheScope"] == "public" and len(lists.names()) == 3
+        assert self.page(Lists(2), "a")["cacheScope"] == "public", "nothing there asks for a scope"
+
+    def test_a_change_is_seen(self):
+        lists = self.lists()
+        assert self.names(lists, "a") == ["p0", "a"]
+        lists.registry.remove("a")
+        lists.registry.add("c", Item("c", "a"))
+        assert self.names(lists, "a") == ["p0", "c"]
+
+    def test_no_more_are_kept_than_a_bound(self):
+        lists = Lists(0, size=1)
+        for number in range(MAX_PARTS + 1):
+            lists.registry.add(str(number), Item(str(number), str(number)))
+        for _ in range(2):
+            for number in range(MAX_PARTS + 1):
+                assert self.names(lists, str(number)) == [str(number)]
+        assert lists.built == MAX_PARTS + 2

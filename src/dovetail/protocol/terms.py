@@ -21,3 +21,5 @@ class Terms(msgspec.Struct, frozen=True):
     log_level: str | None = None
     principal: str | None = None
     """Who is asking, where the transport has made sure of it."""
+    scopes: frozenset[str] | None = None
+    """What the token of this request allows; None where there is no authorization, and so nothing to ask for."""

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, Unpack, overload
 
 from dovetail.protocol.envelope import SERVER_INFO
 from dovetail.protocol.errors import LocalError
@@ -37,6 +37,7 @@ from .subscriptions import ListKind
 from .tools import RegisteredTool, ToolOptions, make_tool
 
 if TYPE_CHECKING:
+    from dovetail.auth.verify import Principal
     from dovetail.protocol.seal import KeyRing
     from dovetail.runtime.middleware import Chain, Middleware
 
@@ -55,8 +56,9 @@ Lifespan = Callable[["Server"], contextlib.AbstractAsyncContextManager[Any]]
 Visible = Callable[[str | None, Literal["tool", "resource", "prompt"], str], bool]
 """Whether a principal sees a tool or prompt, by name, or a resource, by its URI or template."""
 
-Verify = Callable[[str], Awaitable[str | None] | str | None]
-"""Who a bearer token belongs to; None refuses it."""
+Known: TypeAlias = "Principal | str | None"
+Verify: TypeAlias = "Callable[[str], Awaitable[Known] | Known]"
+"""Who a token belongs to, by name or with what it allows; None refuses it. A `Verifier` is one, and says more."""
 
 PAGE_SIZE = 500
 
@@ -90,8 +92,8 @@ class Server:
 
         `middleware` wraps every request, the first one outermost. `visible` says who sees what; whatever is
         not visible is not there. `list_ttl` is for how many seconds clients may keep lists. A client may ask
-        for `completion_rate` completions a second. `auth` says who a bearer token belongs to, or None; over HTTP
-        nobody is served without one then.
+        for `completion_rate` completions a second. `auth` says who a token belongs to, or None: a `Verifier`, or a
+        function; over HTTP nobody is served without one then. Who is known by name only has no scopes.
         """
         self.info = Implementation(name, version, title, description, website_url, list(icons) if icons else None)
         self.instructions = instructions
@@ -347,7 +349,7 @@ class Server:
     @property
     def guarded(self) -> bool:
         """Whether something stands between clients and what the server offers."""
-        return self.middleware is not None or self.visible is not None
+        return self.middleware is not None or self.visible is not None or self.auth is not None
 
     @property
     def serving(self) -> bool:
@@ -391,13 +393,26 @@ class Server:
         self.visits.complete(id)
 
     def page(
-        self, method: str, revision: Revision, cursor: str | None, principal: str | None = None
+        self,
+        method: str,
+        revision: Revision,
+        cursor: str | None,
+        principal: str | None = None,
+        scopes: frozenset[str] | None = None,
     ) -> bytes:
-        """One page of a list, ready to send."""
+        """One page of a list, ready to send; `scopes` are those of the token, where there is authorization."""
         listing = self._listings[method]
+        scoped = scopes if method == "tools/list" else None
         if self.visible is None:
+            if scoped is not None:
+                return listing.page_within(scoped, revision, cursor, self._page_size, self.finish)
             return listing.page(revision, cursor, self._page_size, self.finish)
         shown = functools.partial(self.shows, principal, _LISTED[method])
+        if scoped is not None:
+            allowed = {key for key, tool in self.tools.items() if tool.allowed(scoped)}
+            return listing.page_of(
+                lambda key: key in allowed and shown(key), revision, cursor, self._page_size, self.finish
+            )
         return listing.page_of(shown, revision, cursor, self._page_size, self.finish)
 
     def finish(self, revision: Revision, method: str, value: Value) -> dict[str, Any]:

@@ -90,6 +90,11 @@ class Context:
         return self._call.terms.principal
 
     @property
+    def scopes(self) -> frozenset[str] | None:
+        """What the token of the request allows; None where there are no tokens, as over stdio."""
+        return self._call.terms.scopes
+
+    @property
     def log(self) -> Log:
         """Messages to the client: `await ctx.log.info("booking", city=city)`."""
         from .logs import Log

@@ -13,6 +13,9 @@ from dovetail.wire import codec
 
 from .registry import Registry
 
+MAX_PARTS = 256
+"""First pages kept for tokens that allow only some of a list."""
+
 Finish = Callable[[Revision, str, Value], dict[str, Any]]
 
 
@@ -33,10 +36,12 @@ class Listing:
         self._pager = pager
         self._ttl_ms = ttl_ms
         self._pages: dict[tuple[str, int], bytes] = {}
+        self._parts: dict[tuple[frozenset[str], str], bytes] = {}
 
     def forget(self) -> None:
         """Something changed: build anew when asked."""
         self._pages = {}
+        self._parts = {}
 
     def page(self, revision: Revision, cursor: str | None, size: int, finish: Finish) -> bytes:
         """One page as JSON bytes of the whole result; a bad cursor is −32602 (pagination)."""
@@ -55,11 +60,34 @@ class Listing:
             found = pages[place] = codec.encode(finish(revision, self._method, result))
         return found
 
+    def page_within(
+        self, scopes: frozenset[str], revision: Revision, cursor: str | None, size: int, finish: Finish
+    ) -> bytes:
+        """One page of what a token of these scopes allows; it is kept for others whose tokens allow just the same."""
+        parts, registered = self._parts, self._registry.items()
+        wanted = frozenset[str]().union(*(item.scopes for _, item in registered))
+        if not wanted:
+            return self.page(revision, cursor, size, finish)
+        had = wanted & scopes
+        kept = (had, revision.name)
+        found = parts.get(kept) if cursor is None else None
+        if found is None:
+            allowed = [(key, item) for key, item in registered if had.issuperset(item.scopes)]
+            found = self._part(allowed, revision, cursor, size, finish)
+            if cursor is None and len(parts) < MAX_PARTS:
+                parts[kept] = found
+        return found
+
     def page_of(
         self, shown: Callable[[str], bool], revision: Revision, cursor: str | None, size: int, finish: Finish
     ) -> bytes:
         """One page of what somebody may see; nobody else may be given it (2026-07-28 caching, "Cache Scope")."""
         registered = [(key, item) for key, item in self._registry.items() if shown(key)]
+        return self._part(registered, revision, cursor, size, finish)
+
+    def _part(
+        self, registered: list[tuple[str, Any]], revision: Revision, cursor: str | None, size: int, finish: Finish
+    ) -> bytes:
         part, following = self._pager.page(self._method, [key for key, _ in registered], cursor, size)
         result = self._result([item.definition for _, item in registered[part]])
         result.next_cursor, result.ttl_ms, result.cache_scope = following, self._ttl_ms, "private"

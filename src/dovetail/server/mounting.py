@@ -36,6 +36,7 @@ class MountedTool(RegisteredTool):
         self.origin = origin
         self._turns = origin._turns
         self.unlimited = origin.unlimited
+        self.scopes = origin.scopes
 
     async def invoke(
         self, context: Context, call: Call, workers: Workers, arguments: dict[str, Any]
@@ -149,8 +150,8 @@ def check_mountable(parent: Server, child: Server) -> None:
         raise LocalError("A server cannot be mounted in itself")
     if child.guarded:
         raise LocalError(
-            f"The server {child.info.name!r} has middleware or hides things from some principals, which would not "
-            "hold where it is mounted; give both to the outer server"
+            f"The server {child.info.name!r} has middleware or authorization, or hides things from some principals, "
+            "which would not hold where it is mounted; give them to the outer server"
         )
     if parent.serving:
         raise LocalError("Mount servers before the first client comes: their lifespan is entered with this one's")

@@ -51,6 +51,10 @@ class Serving:
         finally:
             await self._connection.stop()
 
+    def allow(self, scopes: frozenset[str] | None) -> None:
+        """Serve what comes next with a token of these scopes."""
+        self._session.scopes = scopes
+
     def stop(self) -> None:
         """Take nothing new and end as if the client had gone."""
         self.running = False

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import msgspec
 
-from dovetail.protocol.errors import INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_CAPABILITY, ProtocolError
+from dovetail.protocol.errors import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    MISSING_CAPABILITY,
+    ProtocolError,
+)
 from dovetail.protocol.lifecycle import ServerLifecycle
 from dovetail.protocol.terms import Terms
 from dovetail.runtime.call import Call
@@ -60,6 +66,8 @@ class ServerSession:
         self.loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[str | None] = self.loop.create_future()
         self.subscriptions = Subscriptions(self._lifecycle)
+        self.scopes: frozenset[str] | None = None
+        """What the token of the request that is taken next allows; each request may bring another one."""
         self.log_level: str | None = None
         """From which level on this client hears of logs, once it was told that there are any."""
 
@@ -102,7 +110,9 @@ class ServerSession:
     def terms_for(self, request: Request) -> Terms:
         """The terms to serve this request under, with who is asking."""
         terms = self._lifecycle.terms_for(request)
-        return terms if self._principal is None else msgspec.structs.replace(terms, principal=self._principal)
+        if self._principal is None:
+            return terms
+        return msgspec.structs.replace(terms, principal=self._principal, scopes=self.scopes)
 
     @property
     def terms(self) -> Terms | None:
@@ -198,7 +208,7 @@ class ServerSession:
     def _list(self, call: Call, params: Value) -> Answer:
         assert isinstance(params, PageParams)
         terms = call.terms
-        return self._server.page(call.request.method, terms.revision, params.cursor, terms.principal)
+        return self._server.page(call.request.method, terms.revision, params.cursor, terms.principal, terms.scopes)
 
     def _call_tool(self, call: Call, params: Value) -> Answer:
         assert isinstance(params, CallToolParams)
@@ -207,6 +217,8 @@ class ServerSession:
         if tool is None or (server.visible is not None and not server.shows(call.terms.principal, "tool", params.name)):
             hint = server.tools.suggestion(params.name)
             raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {params.name}{hint}")
+        if tool.scopes and not tool.allowed(call.terms.scopes):
+            raise ProtocolError(INVALID_REQUEST, f"Insufficient scope: {tool.name} needs {' '.join(tool.scopes)}")
         arguments = params.arguments or {}
 
         async def run(context: Context) -> Value:

@@ -106,6 +106,10 @@ class RegisteredTool:
         """The name that clients call it by."""
         return self.definition.name
 
+    def allowed(self, scopes: frozenset[str] | None) -> bool:
+        """Whether it may be called with a token of these scopes; without authorization it always may."""
+        return scopes is None or scopes.issuperset(self.scopes)
+
     def _refuse(self, revision: Revision, problem: BadArguments) -> CallToolResult:
         if revision.bad_arguments == "error":
             raise ProtocolError(INVALID_PARAMS, f"Invalid arguments for tool {self.name!r}: {problem}")
@@ -223,8 +227,17 @@ def make_tool(function: Callable[..., Any], **options: Unpack[ToolOptions]) -> R
         meta=options.get("meta"),
     )
     tool = RegisteredTool(function, binding, definition, options.get("timeout"), options.get("concurrency"))
-    tool.scopes = tuple(options.get("scopes", ()))
+    if given := options.get("scopes"):
+        tool.scopes = _scopes(given)
     return tool
+
+
+def _scopes(given: Sequence[str]) -> tuple[str, ...]:
+    from dovetail.auth.scopes import checked
+
+    if isinstance(given, str):
+        raise LocalError(f"A list of scopes is needed, not a text: [{given!r}]")
+    return checked(given)
 
 
 def _annotations(options: ToolOptions) -> ToolAnnotations | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
@@ -33,18 +32,21 @@ if TYPE_CHECKING:
     from dovetail.server.app import Server
     from dovetail.wire.jsonrpc import Message
 
+    from .gate import Gate, Visitor
     from .relay import Relay
 
 logger = logging.getLogger("dovetail")
 
 _LOCAL = frozenset({"", "127.0.0.1", "::1"})
-_UNAUTHORIZED = ((b"www-authenticate", b"Bearer"),)
 
 
 class Arrival:
     """An HTTP request that may come in: its headers, who sent it, and the answer to be written."""
 
-    __slots__ = ("address", "headers", "message", "method", "principal", "query", "receive", "reply", "root", "task")
+    __slots__ = (
+        *("address", "headers", "message", "method", "principal", "query", "receive", "reply", "root", "task"),
+        "visitor",
+    )
 
     def __init__(self, scope: Scope, headers: Headers, receive: Receive, reply: Reply) -> None:
         self.method: str = scope["method"]
@@ -55,10 +57,17 @@ class Arrival:
         self.receive = receive
         self.reply = reply
         self.principal: str | None = None
+        self.visitor: Visitor | None = None
+        """Who it comes from, where there is authorization."""
         self.task: asyncio.Task[Any] | None = None
         """What serves it, once its body has been asked for."""
         self.message: Message | list[Message] | None = None
         """What its body says, once that is read."""
+
+    @property
+    def scopes(self) -> frozenset[str] | None:
+        """What its token allows; None where there is no authorization."""
+        return None if self.visitor is None else self.visitor.scopes
 
     async def refuse(self, refusal: Refusal, id: Id | None = None) -> None:
         """Answer with why it is not served; what stands for an id that is not known is up to the revision named."""
@@ -85,6 +94,7 @@ class Endpoint:
         self._relay = relay
         self._exchanges = Exchanges(server, settings, "" if relay is None else relay.prefix)
         self._bodies = BodyReader(settings.max_body, settings.body_seconds)
+        self._gate = _make_gate(server, settings)
         self._cors = Cors.build(settings.cors)
         self._edge = self._build_edge(self._exchanges.methods, bound)
         self._post_edge = self._build_edge(("POST",), bound)
@@ -129,7 +139,7 @@ class Endpoint:
         try:
             route = self._routes.get(path)
             if route is None:
-                await self._elsewhere(scope, path, reply)
+                await self._elsewhere(scope, path, receive, reply)
             else:
                 await self._admit(*route, scope, receive, reply, note)
         except ClientGone:
@@ -158,11 +168,12 @@ class Endpoint:
         refusal = edge.check(arrival.method, headers)
         if refusal is None and self._stopping:
             refusal = Refusal(503, INTERNAL_ERROR, "The server is ending", headers=((b"connection", b"close"),))
-        if refusal is None and self._server.auth is not None:
-            arrival.principal = await self._identify(headers)
-            if arrival.principal is None:
-                problem = "Unauthorized: a valid bearer token is needed"
-                refusal = Refusal(401, INVALID_REQUEST, problem, headers=_UNAUTHORIZED)
+        if refusal is None and self._gate is not None:
+            found = await self._gate.admit(scope, headers, _path(scope))
+            if isinstance(found, Refusal):
+                refusal = found
+            else:
+                arrival.visitor, arrival.principal = found, found.name
         if refusal is not None:
             await arrival.refuse(refusal)
             return
@@ -179,16 +190,6 @@ class Endpoint:
             await arrival.reply.empty(204)
         return allowed is not None
 
-    async def _identify(self, headers: Headers) -> str | None:
-        """Who a bearer token belongs to (RFC 6750, section 2.1)."""
-        auth = self._server.auth
-        assert auth is not None
-        scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-        if scheme.lower() != "bearer" or not token.strip():
-            return None
-        found = auth(token.strip())
-        return await found if inspect.isawaitable(found) else found
-
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         settings = self._settings
         headers = self._edge.headers(scope["headers"])
@@ -200,16 +201,17 @@ class Endpoint:
             or isinstance(headers, Refusal)
             or self._edge.check_source(headers) is not None
         )
-        principal: str | None = None
-        if not refused and self._server.auth is not None:
+        visitor: Visitor | Refusal | None = None
+        if not refused and self._gate is not None:
             assert not isinstance(headers, Refusal)
-            principal = await self._identify(headers)
-            refused = principal is None
+            visitor = await self._gate.admit(scope, headers, _path(scope))
+            refused = isinstance(visitor, Refusal)
         if refused:
             await receive()
             await send({"type": "websocket.close", "code": 1008})
             return
-        await self._exchanges.websocket(receive, send, scope.get("subprotocols") or [], principal)
+        assert not isinstance(visitor, Refusal)
+        await self._exchanges.websocket(receive, send, scope.get("subprotocols") or [], visitor)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -273,18 +275,27 @@ class Endpoint:
         await arrival.refuse(refusal)
         return None
 
-    async def _elsewhere(self, scope: Scope, path: str, reply: Reply) -> None:
-        """Say how the server is, which anybody may ask who names the right host; or that there is nothing."""
-        if path != self._settings.health:
+    async def _elsewhere(self, scope: Scope, path: str, receive: Receive, reply: Reply) -> None:
+        """Say how the server is, or where tokens are had, which anybody may ask who names the right host."""
+        gate = self._gate if self._gate is not None and path in self._gate.places else None
+        if path != self._settings.health and gate is None:
             await reply.text(404, f"There is nothing at {path}; the MCP endpoint is at {self._settings.path}\n")
             return
         headers = self._edge.headers(scope["headers"])
         refusal = headers if isinstance(headers, Refusal) else self._edge.check_source(headers)
         if refusal is not None:
             await reply.text(refusal.status, refusal.message + "\n")
+        elif gate is not None and self._cors is not None and scope["method"] == "OPTIONS":
+            assert not isinstance(headers, Refusal)
+            await self._preflight(self._cors, self._get_edge, Arrival(scope, headers, receive, reply))
         elif scope["method"] not in {"GET", "HEAD"}:
             reply.add_header(b"allow", b"GET, HEAD")
             await reply.empty(405)
+        elif gate is not None:
+            assert not isinstance(headers, Refusal)
+            for name, value in () if self._cors is None else self._cors.response_headers(headers):
+                reply.add_header(name, value)
+            await reply.json(200, gate.document(scope, headers))
         else:
             status = {"status": "ending" if self._stopping else "ok", **self._exchanges.health()}
             await reply.json(503 if self._stopping else 200, codec.encode(status))
@@ -301,11 +312,21 @@ def _address(client: tuple[str, int] | None, headers: Headers) -> str:
 
 def _below(scope: Scope) -> str:
     """The path below where the application is mounted, without a slash at its end."""
+    return _path(scope).rstrip("/") or "/"
+
+
+def _path(scope: Scope) -> str:
     path: str = scope["path"]
     root: str = scope.get("root_path", "")
-    if root and path.startswith(root):
-        path = path[len(root) :]
-    return path.rstrip("/") or "/"
+    return path[len(root) :] if root and path.startswith(root) else path
+
+
+def _make_gate(server: Server, settings: Settings) -> Gate | None:
+    if server.auth is None:
+        return None
+    from .gate import Gate
+
+    return Gate(server.auth, settings.path, settings.resource)
 
 
 def make_endpoint(server: Server, options: Any) -> Endpoint:

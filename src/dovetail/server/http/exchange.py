@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from dovetail.server.app import Server
 
     from .endpoint import Arrival
+    from .gate import Visitor
 
 MAX_STREAMS = 64
 """Streams of one session that are open at once."""
@@ -103,6 +104,8 @@ class Exchanges:
         )
         if isinstance(revision, Refusal):
             await arrival.refuse(revision, _id_of(message))
+        elif arrival.visitor is not None and (needed := self._lacking(message, arrival.visitor)):
+            await arrival.refuse(arrival.visitor.lacks(needed), _id_of(message))
         elif revision.era == "envelope":
             await self._envelope(arrival, message, revision)
         elif not self._settings.sessions:
@@ -113,6 +116,17 @@ class Exchanges:
             await _no_session(arrival, message)
         else:
             await self._in_session(arrival, session, message, revision)
+
+    def _lacking(self, message: Message | list[Message], visitor: Visitor) -> tuple[str, ...]:
+        """What a tool needs that a message calls, where the token does not allow it; tools not seen are not there."""
+        for one in message if isinstance(message, list) else (message,):
+            name = one.params.get("name") if isinstance(one, Request) and one.method == "tools/call" else None
+            tool = self._server.tools.get(name) if isinstance(name, str) else None
+            if tool is None or tool.allowed(visitor.scopes):
+                continue
+            if self._server.shows(visitor.name, "tool", tool.name):
+                return tool.scopes
+        return ()
 
     async def get(self, arrival: Arrival) -> None:
         """Open a stream for what belongs to no request, or take up one that broke off."""
@@ -146,7 +160,7 @@ class Exchanges:
             await self.sessions.end(session)
             await arrival.reply.empty(204)
 
-    async def websocket(self, receive: Receive, send: Send, subprotocols: list[str], principal: str | None) -> None:
+    async def websocket(self, receive: Receive, send: Send, subprotocols: list[str], visitor: Visitor | None) -> None:
         """Serve a client over a WebSocket until it goes."""
         from dovetail.transports.websocket import AsgiWebSocketChannel
 
@@ -158,7 +172,8 @@ class Exchanges:
             return
         channel = AsgiWebSocketChannel(receive, send, self._settings.max_body)
         if await channel.accept(subprotocols):
-            await self.legacy.serve(channel, principal)
+            principal, scopes = (None, None) if visitor is None else (visitor.name, visitor.scopes)
+            await self.legacy.serve(channel, principal, scopes)
 
     @property
     def sessions(self) -> Sessions:
@@ -217,7 +232,7 @@ class Exchanges:
             await arrival.reply.empty(202)
             return
         try:
-            terms = self._terms(message, arrival.principal)
+            terms = self._terms(message, arrival)
         except ProtocolError as problem:
             await arrival.refuse(refused(problem), message.id)
             return
@@ -229,11 +244,13 @@ class Exchanges:
         connection = self._guests.connection(arrival.principal, arrival.address)
         await self._alone.serve(arrival, Call(connection, message, terms, stream), stream)
 
-    def _terms(self, request: Request, principal: str | None) -> Terms:
+    def _terms(self, request: Request, arrival: Arrival) -> Terms:
         meta = meta_of(request.params)
         assert meta is not None
         terms = self._reader.terms(meta)
-        return terms if principal is None else msgspec.structs.replace(terms, principal=principal)
+        if arrival.principal is None:
+            return terms
+        return msgspec.structs.replace(terms, principal=arrival.principal, scopes=arrival.scopes)
 
     async def _listen(self, arrival: Arrival, request: Request, terms: Terms, stream: Stream) -> None:
         if stream.quiet:
@@ -254,7 +271,7 @@ class Exchanges:
     async def _passing(self, arrival: Arrival, message: Message | list[Message], revision: Revision) -> None:
         """Serve one POST of the handshake era that stands alone."""
         stream = Stream(quiet=self._settings.json_response or not accepts_sse(arrival.headers))
-        connection = passing(self._server, revision, arrival.principal, stream)
+        connection = passing(self._server, revision, arrival.principal, arrival.scopes, stream)
         await self._take(arrival, connection, message, stream, revision)
 
     async def _initialize(self, arrival: Arrival, request: Request) -> None:
@@ -286,6 +303,7 @@ class Exchanges:
         stream.quiet = quiet
         if quiet:
             stream.mute = JSON_ONLY
+        session.service.scopes = arrival.scopes
         session.busy += 1
         try:
             await self._take(arrival, session.connection, message, stream, revision, session)

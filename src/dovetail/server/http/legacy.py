@@ -41,6 +41,7 @@ class LegacyChannel(OneWay):
         self.stream = stream
         self.principal = principal
         self.receiver: Receiver | None = None
+        self.serving: Serving | None = None
         self._running = asyncio.Event()
         self._running.set()
 
@@ -48,11 +49,12 @@ class LegacyChannel(OneWay):
         """Take what is posted from now on."""
         self.receiver = receiver
 
-    async def posted(self, body: bytes) -> bool:
-        """Hand over what was posted, once the runtime reads; whether there is anybody to take it."""
+    async def posted(self, body: bytes, scopes: frozenset[str] | None) -> bool:
+        """Hand over what was posted, with what its token allows, once the runtime reads; whether somebody took it."""
         await self._running.wait()
-        if self.receiver is None:
+        if self.receiver is None or self.serving is None:
             return False
+        self.serving.allow(scopes)
         self.receiver.received(body)
         return True
 
@@ -93,7 +95,7 @@ class LegacySse:
         id = self._prefix + os.urandom(16).hex()
         stream = Stream()
         channel = self._channels[id] = LegacyChannel(stream, arrival.principal)
-        serving = asyncio.create_task(self.serve(channel, arrival.principal))
+        serving = asyncio.create_task(self.serve(channel, arrival.principal, arrival.scopes))
         watching = asyncio.create_task(self._watch(arrival, channel))
         endpoint = sse.event(f"{arrival.root}/messages?session_id={id}".encode(), name="endpoint")
         try:
@@ -109,14 +111,17 @@ class LegacySse:
         """Take a message for an open connection."""
         id = parse_qs(arrival.query.decode("latin-1")).get("session_id", [""])[0]
         channel = self._channels.get(id)
-        if channel is None or channel.principal != arrival.principal or not await channel.posted(body):
+        if channel is None or channel.principal != arrival.principal or not await channel.posted(body, arrival.scopes):
             await arrival.refuse(Refusal(404, INVALID_REQUEST, "There is no such session; open a stream at /sse first"))
             return
         await arrival.reply.text(202, "Accepted")
 
-    async def serve(self, channel: Channel, principal: str | None) -> None:
-        """Serve one client over its channel."""
+    async def serve(self, channel: Channel, principal: str | None, scopes: frozenset[str] | None) -> None:
+        """Serve one client over its channel, with what the token allows that it came with."""
         serving = Serving(self._server, channel, GRACE_SECONDS, principal)
+        serving.allow(scopes)
+        if isinstance(channel, LegacyChannel):
+            channel.serving = serving
         task = asyncio.current_task()
         assert task is not None
         self._serving[serving] = task

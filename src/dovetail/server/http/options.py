@@ -48,6 +48,8 @@ class AsgiOptions(TypedDict, total=False):
     """Let go of a stream's connection after so long, and have the client come back, where its revision has polling."""
     health: str | None
     """Where to ask whether the server is well; None for nowhere."""
+    resource: str | None
+    """The URL that clients know the endpoint by, with authorization behind a proxy; else requests say it."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +73,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     body_seconds: float = 30
     poll_seconds: float | None = None
     health: str | None = "/health"
+    resource: str | None = None
 
     @staticmethod
     def of(options: AsgiOptions) -> Settings:

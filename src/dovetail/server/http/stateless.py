@@ -99,9 +99,11 @@ def listening(server: Server, principal: str | None, stream: Stream) -> tuple[Co
 class PassingSession(ServerSession):
     """A client of the handshake era without a session: one POST is all there is of it."""
 
-    def __init__(self, server: Server, revision: Revision, principal: str | None) -> None:
+    def __init__(
+        self, server: Server, revision: Revision, principal: str | None, scopes: frozenset[str] | None
+    ) -> None:
         super().__init__(server, principal)
-        self._fixed = Terms(revision, None, ClientCapabilities(), None, principal)
+        self._fixed = Terms(revision, None, ClientCapabilities(), None, principal, scopes)
 
     @property
     def batching(self) -> bool:
@@ -130,10 +132,12 @@ class PassingSession(ServerSession):
         )
 
 
-def passing(server: Server, revision: Revision, principal: str | None, stream: Stream) -> Connection:
+def passing(
+    server: Server, revision: Revision, principal: str | None, scopes: frozenset[str] | None, stream: Stream
+) -> Connection:
     """A connection for one POST of a client without a session."""
     stream.mute = NO_SESSIONS
-    session = PassingSession(server, revision, principal)
+    session = PassingSession(server, revision, principal, scopes)
     connection = Connection(OneWay(stream), session)
     session.attach(connection)
     return connection
