@@ -144,7 +144,11 @@ def test_who_answers(login: Login, iss: str | None, taken: bool) -> None:
             finish(login, answer(login, iss=iss))
 
 
-@pytest.mark.parametrize("state", [None, "", "x", EXPECTING.state, "é", LOGIN.state + " ", LOGIN.state[:-1]])
+@pytest.mark.parametrize(
+    "state",
+    [None, "", "x", EXPECTING.state, "é", LOGIN.state + " ", LOGIN.state[:-1]],
+    ids=["none", "empty", "short", "of another login", "not ASCII", "longer", "shorter"],
+)
 def test_an_answer_to_something_else(state: str | None) -> None:
     with pytest.raises(Untrusted, match="state"):
         finish(LOGIN, answer(state=state))

@@ -52,6 +52,14 @@ class TestLogin:
             assert login["code_challenge_method"] == "S256"
             assert server.grants == ["authorization_code"]
 
+    @pytest.mark.parametrize("offered", [None, [], ["plain"]])
+    async def test_without_pkce_nobody_is_sent_anywhere(self, offered: list[str] | None):
+        async with Protected() as server:
+            server.card = {"code_challenge_methods_supported": offered}
+            with pytest.raises(Untrusted, match="PKCE"):
+                await Client(server.url, auth=oauth(server)).open()
+            assert server.logins == [] and server.grants == []
+
     async def test_many_requests_at_once_wait_for_one_login(self):
         async with Protected() as server, sending(server, oauth(server)) as courier:
             assert await asyncio.gather(*[ask(courier) for _ in range(8)]) == [200] * 8
