@@ -114,7 +114,7 @@ class TestASignal:
             with pytest.raises(ConnectionClosed) as closed:
                 client.recv()
             assert closed.value.rcvd is not None and closed.value.rcvd.code == 1001
-        end(server, number, 1)
+        assert server.wait() == 0, server.stderr
 
 
 def can_connect(server: HttpProcess) -> bool:

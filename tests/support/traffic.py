@@ -227,7 +227,7 @@ class Traffic:
 
         @functools.wraps(serve)
         async def serve_listened_to(endpoint: Endpoint, scope: Any, receive: Any, send: Any) -> None:
-            if self.deaf or scope["type"] != "http" or scope["path"].endswith(("/sse", "/messages", "/health")):
+            if self.deaf or scope["type"] != "http" or _is_no_message(scope["path"]):
                 await serve(endpoint, scope, receive, send)
                 return
             listener = self._listener_of(dict(scope["headers"]))
@@ -270,3 +270,8 @@ def _both(listener: Listener, trace: Any) -> Any:
         listener(direction, line)
 
     return tell
+
+
+def _is_no_message(path: str) -> bool:
+    """Whether what is answered there are other documents, or messages that another door hears of."""
+    return path.endswith(("/sse", "/messages", "/health")) or "/.well-known/" in path

@@ -273,15 +273,16 @@ async def test_a_flush_writes_before_the_loop_turns(pipe: Pipe) -> None:
 
 async def test_threads_end_with_their_stream(pipe: Pipe) -> None:
     names = {"dovetail-read", "dovetail-write"}
+    before = set(threading.enumerate())
     _, seen = start(ThreadedSource, pipe.reading)
     sink = ThreadedSink(pipe.writing, lambda reason: None)
-    assert names <= {thread.name for thread in threading.enumerate()}
+    assert names <= {thread.name for thread in set(threading.enumerate()) - before}
     sink.send(b"hello")
     await sink.finish()
     pipe.close(pipe.writing)
     await seen.end()
     assert seen.lines == [b"hello"]
-    await until(lambda: not any(thread.name in names for thread in threading.enumerate()))
+    await until(lambda: not any(thread.name in names for thread in set(threading.enumerate()) - before))
 
 
 class TestChoosing:
