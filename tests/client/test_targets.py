@@ -194,3 +194,7 @@ class TestCommand:
             await channel.close()
         with contextlib.suppress(asyncio.TimeoutError):
             await target.ended()
+
+    def test_a_client_takes_it_as_it_is(self):
+        target = CommandTarget([sys.executable], inherited={}, on_stderr=print)
+        assert find_target(target) is target

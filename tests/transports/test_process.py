@@ -173,6 +173,28 @@ async def test_it_gets_our_environment_with_changes_and_its_folder(tmp_path: Pat
     await channel.close()
 
 
+async def test_it_gets_no_more_of_our_environment_than_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUR_SECRET", "hush")
+    code = "import os; print('OUR_SECRET' in os.environ, os.environ['KEPT'], os.environ['ADDED'], flush=True)"
+    channel = ProcessChannel(python(code), {"ADDED": "yes"}, inherited={"KEPT": "too"})
+    seen = Collector()
+    channel.open(seen)
+    await seen.count(1)
+    assert seen.lines == [b"False too yes"]
+    await channel.close()
+
+
+async def test_what_it_says_on_stderr_can_be_taken_line_by_line(capfd: pytest.CaptureFixture[str]) -> None:
+    said: list[str] = []
+    channel = ProcessChannel(python("import sys; sys.stderr.write('one\\ntwo\\n')"), on_stderr=said.append)
+    seen = Collector()
+    channel.open(seen)
+    await seen.end()
+    await channel.close()
+    assert said == ["one", "two"]
+    assert capfd.readouterr().err == ""
+
+
 @pytest.mark.parametrize("command", [["/no/such/program"], ["/etc/passwd"], [""], ["a\0b"]])
 async def test_a_program_that_cannot_be_started(command: list[str]) -> None:
     async with nothing_left_on_the_loop():

@@ -7,7 +7,7 @@ import logging
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias, cast, runtime_checkable
 
 from dovetail.protocol.errors import LocalError
@@ -36,27 +36,39 @@ class Servable(Protocol):
         ...
 
 
-Target: TypeAlias = "str | Sequence[str] | Servable | Channel"
+Target: TypeAlias = "str | Sequence[str] | Servable | Channel | CommandTarget"
 
 
 class CommandTarget:
-    """A program that speaks over its stdin and stdout."""
+    """A program that speaks over its stdin and stdout.
+
+    Given to a `Client` as its target, it says more than a command line can: `inherited` is what the program is to have
+    of our environment instead of all of it, and `on_stderr` takes the lines that it writes there.
+    """
 
     restartable = True
 
     def __init__(
-        self, command: Sequence[str], env: Mapping[str, str] | None, cwd: str | os.PathLike[str] | None
+        self,
+        command: Sequence[str],
+        env: Mapping[str, str] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        *,
+        inherited: Mapping[str, str] | None = None,
+        on_stderr: Callable[[str], None] | None = None,
     ) -> None:
         self._command = tuple(command)
         self._env = env
         self._cwd = cwd
+        self._inherited = inherited
+        self._on_stderr = on_stderr
         self.key = (self._command, str(cwd or ""))
 
     async def connect(self) -> Channel:
         """A channel to a new process; it starts when the channel is opened."""
         from dovetail.transports.process import ProcessChannel
 
-        return ProcessChannel(self._command, self._env, self._cwd)
+        return ProcessChannel(self._command, self._env, self._cwd, inherited=self._inherited, on_stderr=self._on_stderr)
 
     async def ended(self) -> None:
         """A process has ended when its channel is closed."""
@@ -132,6 +144,8 @@ def find_target(
             words = shlex.split(target)
         except ValueError as problem:
             raise LocalError(f"The command {target!r} cannot be read: {problem}") from None
+    elif isinstance(target, CommandTarget):
+        return target
     elif isinstance(target, Servable):
         return MemoryTarget(target)
     elif isinstance(target, OwnChannel):

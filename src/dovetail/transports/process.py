@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from dovetail.protocol.errors import ConnectionLost
 from dovetail.wire.jsonrpc import Id
@@ -27,7 +27,10 @@ _STDERR_LINE = 64 * 1024
 
 
 class ProcessChannel(StreamChannel):
-    """Lines to a child's stdin, lines from its stdout; its stderr is forwarded to ours."""
+    """Lines to a child's stdin, lines from its stdout; its stderr goes to `on_stderr`, or on to ours.
+
+    The child's environment is `env` on top of `inherited`, which is ours where nothing else is said.
+    """
 
     def __init__(
         self,
@@ -35,10 +38,14 @@ class ProcessChannel(StreamChannel):
         env: Mapping[str, str] | None = None,
         cwd: str | os.PathLike[str] | None = None,
         max_line: int = MAX_LINE,
+        *,
+        inherited: Mapping[str, str] | None = None,
+        on_stderr: Callable[[str], None] | None = None,
     ) -> None:
         super().__init__(max_line)
         self._command = list(command)
-        self._env = None if env is None else {**os.environ, **env}
+        self._env = {**(os.environ if inherited is None else inherited), **(env or {})}
+        self._on_stderr = on_stderr or _pass_on
         self._cwd = cwd
         self._last_words: deque[str] = deque(maxlen=_LAST_WORDS)
         self._process: subprocess.Popen[bytes] | None = None
@@ -123,8 +130,7 @@ class ProcessChannel(StreamChannel):
     def _forward(self, line: bytes | TooLong) -> None:
         text = line.decode(errors="replace") if isinstance(line, bytes) else f"[{line.size} bytes]"
         self._last_words.append(text)
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            sys.stderr.write(text + "\n")
+        self._on_stderr(text)
 
     def _lost(self, reason: str | None) -> None:
         # A child that has gone shows up first as a broken pipe; its stdout may still hold answers,
@@ -145,6 +151,11 @@ class ProcessChannel(StreamChannel):
         if self._last_words:
             reason = f"{reason or 'the output ended'}; its last words were:\n" + "\n".join(self._last_words)
         receiver.disconnected(reason or f"{self._command[0]!r} closed its output")
+
+
+def _pass_on(text: str) -> None:
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        sys.stderr.write(text + "\n")
 
 
 class _Nobody:
