@@ -11,7 +11,10 @@ import shutil
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import chain
+from pathlib import Path
 from typing import NamedTuple
 
 from . import suite
@@ -80,6 +83,20 @@ def table(outcomes: list[Outcome], expected: Expected) -> tuple[list[str], list[
     return lines, problems
 
 
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Keep another run from writing to the same results: the numbers of both would mean nothing."""
+    import fcntl  # the suite is run where there is one
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "conformance.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SystemExit("Another run writes to build/conformance: wait for its end") from None
+        yield
+
+
 async def main() -> int:
     """Run what was asked for; 1 if anything failed that nobody expected."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -104,4 +121,5 @@ async def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main()))
+    with alone(RESULTS.parent):
+        sys.exit(asyncio.run(main()))

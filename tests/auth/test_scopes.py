@@ -53,3 +53,10 @@ def test_nobody_needs_to_stay_signed_in() -> None:
 
 def test_what_was_asked_for_before_stays() -> None:
     assert scopes.select(("write",), ("ignored",), None, before=("read",)) == ("read", "write")
+
+
+def test_what_a_scope_includes_is_followed_to_its_end() -> None:
+    implies = {"admin": ["write", "list"], "write": ["read"], "read": ["admin"]}
+    assert scopes.implied(["write"], implies) == {"write", "read", "admin", "list"}
+    assert scopes.implied(["other"], implies) == {"other"}
+    assert scopes.implied([], implies) == frozenset()

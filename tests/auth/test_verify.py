@@ -256,3 +256,12 @@ def test_fixed_tokens() -> None:
             fixed.check(token)
     with pytest.raises(LocalError):
         StaticTokens({"": PLAIN})
+
+
+def test_a_principal_of_another_issuer_has_another_name() -> None:
+    own, other, unsaid = (Principal(subject="ada", issuer=issuer) for issuer in ("https://a", "https://b", None))
+    assert own.name_to("https://a") == unsaid.name_to("https://a") == unsaid.name_to(None) == "ada"
+    posing = Principal(subject=other.name_to("https://a"), issuer="https://a")
+    names = {who.name_to("https://a") for who in (own, other, posing)}
+    assert len(names) == 3
+    assert other.name_to(None) == other.name_to("https://a")

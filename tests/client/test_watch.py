@@ -1,14 +1,18 @@
 """Hearing of changes: the same on every revision, whether they come unasked or have to be asked for."""
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
 
 from dovetail import Client, Server
-from dovetail.client.watch import Change
+from dovetail.auth.jwt import LEEWAY
+from dovetail.auth.verify import Principal
+from dovetail.client.watch import BRIEF_SECONDS, Change
 from dovetail.protocol.errors import ConnectionLost, LocalError, RemoteError
 from dovetail.protocol.revisions import NEWEST, REVISIONS
+from tests.support.http import serving
 from tests.support.peer import nothing_left, notification
 from tests.support.scripted import SILENCE, legacy, modern
 from tests.support.waiting import settled, until
@@ -182,7 +186,6 @@ class TestEnding:
             await settled()
             go.set()
             await watcher.task
-            assert watcher.seen == []
 
     async def test_a_server_that_has_no_subscriptions_says_so(self):
         async with Client(modern()) as client:
@@ -198,3 +201,46 @@ class TestEnding:
             watcher.task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await watcher.task
+
+
+class TestASubscriptionThatIsEnded:
+    """Over HTTP a server ends one when its token has ended, and the client comes back with a newer one."""
+
+    def tokens(self, seconds: float) -> Any:
+        async def check(token: str) -> Principal:
+            return Principal(subject="ada", expires_at=time.time() - LEEWAY + seconds)
+
+        return check
+
+    async def test_another_one_follows(self):
+        server = Server("s", auth=self.tokens(BRIEF_SECONDS + 0.2))
+        server.tool(lambda: None, name="tool")
+        async with serving(server.asgi()) as url, Client(f"{url}/mcp", auth="t", revision=NEWEST.name) as client:
+            watcher = Watcher(client.watch(tools=True))
+            await until(lambda: watcher.seen == ["tools"])  # what may have changed meanwhile is told
+            server.tool(lambda: None, name="another")
+            await until(lambda: len(watcher.seen) >= 2)
+            await until(lambda: len(watcher.seen) >= 3)  # and once more
+            assert not watcher.task.done()
+            await watcher.stop()
+
+    async def test_a_server_that_always_ends_them_at_once_is_left_alone(self):
+        server = Server("s", auth=self.tokens(0))
+        server.tool(lambda: None, name="tool")
+        async with serving(server.asgi()) as url, Client(f"{url}/mcp", auth="t", revision=NEWEST.name) as client:
+            watcher = Watcher(client.watch(tools=True))
+            await watcher.task
+            assert len(watcher.seen) <= 1
+
+    async def test_with_its_server_it_ends(self):
+        server = offering()
+        app = server.asgi()
+        async with serving(app) as url, Client(f"{url}/mcp", revision=NEWEST.name) as client:
+            watcher = Watcher(client.watch(tools=True))
+            for count in range(1000):
+                server.tool(lambda: None, name=f"t{count}")
+                await asyncio.sleep(0.01)
+                if watcher.seen:
+                    break
+            app.stop()
+            await watcher.task

@@ -68,3 +68,10 @@ class TestExpecting:
 
 def test_every_reason_is_given() -> None:
     assert all(reason.strip() for *_, reason in Expected().entries)
+
+
+def test_two_runs_at_once_would_spoil_each_other(tmp_path: Path) -> None:
+    with runner.alone(tmp_path), pytest.raises(SystemExit, match="Another run"), runner.alone(tmp_path):
+        pytest.fail("both run")
+    with runner.alone(tmp_path):
+        pass

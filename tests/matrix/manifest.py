@@ -37,6 +37,7 @@ KINDS = {
     "person": "binds a user interface",
     "model": "binds a language model",
     "intermediary": "binds what is between client and server",
+    "authority": "binds an authorization server",
     "later": "belongs to a feature that is not built yet",
     "definition": "asks for nothing",
 }

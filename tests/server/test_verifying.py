@@ -155,9 +155,17 @@ class TestJWT:
 
 
 class TestIntrospection:
+    async def test_what_it_said_is_good_for_a_moment(self) -> None:
+        async with issuing() as issuer:
+            issuer.active["t"] = {"sub": "ada", "aud": US, "exp": time.time() + 60}
+            for check, asked in ((introspection(issuer), 1), (introspection(issuer, cache=0), 1 + 5)):
+                for _ in range(5):
+                    assert (await check("t")).subject == "ada"
+                assert issuer.asked["/introspect"] == asked
+
     async def test_the_issuer_is_asked(self) -> None:
         async with issuing() as issuer:
-            check = introspection(issuer)
+            check = introspection(issuer, cache=0)
             issuer.active["t"] = {"sub": "ada", "aud": US, "scope": "a b"}
             who = await check("t")
             assert (who.subject, who.scopes, who.issuer) == ("ada", ("a", "b"), issuer.url)

@@ -4,6 +4,7 @@ DovetailError
 └── AuthorizationFailed   there is no token
     ├── Untrusted         what came breaks a rule that keeps an attacker out; nothing of it was used
     ├── Denied            an authorization server or the user said no: error, description
+    ├── LoginNeeded       a server wants a login, and nobody is there who could log in
     ├── ClientNeeded      there is no client identifier for an authorization server, and no way to get one
     └── TokenRefused      a token or proof that was shown to us is not valid
         └── UnknownKey    it names a key that is not among those known; newer ones may hold it
@@ -35,6 +36,10 @@ class Denied(AuthorizationFailed):
         self.status = status
         told = f"{self.error}: {self.description}" if self.description else self.error
         super().__init__(f"The authorization server refused: {told}")
+
+
+class LoginNeeded(AuthorizationFailed):
+    """A server wants a login, and nobody is there who could log in; the message says what to do."""
 
 
 class ClientNeeded(AuthorizationFailed):

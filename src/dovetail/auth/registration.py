@@ -123,7 +123,8 @@ def check_document_url(url: str) -> None:
 
 
 def _serves(known: Client, about: About) -> bool:
-    return set(about.redirect_uris) <= set(known.redirect_uris)
+    """Whether a login may come back to where it is to; of a client that was registered by hand we know nothing else."""
+    return not known.redirect_uris or set(about.redirect_uris) <= set(known.redirect_uris)
 
 
 def _method(server: AuthorizationServer) -> str:

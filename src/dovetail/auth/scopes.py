@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from dovetail.protocol.errors import LocalError
 
@@ -39,6 +39,18 @@ def checked(scopes: Iterable[str]) -> tuple[str, ...]:
 def union(*several: Iterable[str]) -> tuple[str, ...]:
     """All of them, each once, in the order in which they came."""
     return tuple(dict.fromkeys(scope for scopes in several for scope in scopes))
+
+
+def implied(granted: Iterable[str], implies: Mapping[str, Iterable[str]]) -> frozenset[str]:
+    """All that a token allows whose scopes include others (2026-07-28 authorization, "Step-Up Authorization Flow")."""
+    found: set[str] = set()
+    fresh = list(granted)
+    while fresh:
+        scope = fresh.pop()
+        if scope not in found:
+            found.add(scope)
+            fresh.extend(implies.get(scope, ()))
+    return frozenset(found)
 
 
 def select(

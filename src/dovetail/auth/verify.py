@@ -46,6 +46,16 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
         """What tells this principal from all others, such as for a session that belongs to it."""
         return msgspec.json.encode([self.issuer, self.subject, self.client_id]).decode()
 
+    def name_to(self, issuer: str | None) -> str:
+        """What those who accept tokens of one issuer call this principal: its subject, unless it is another's.
+
+        A subject is unique at its issuer only (RFC 7519, section 4.1.2), so that of another has the issuer with it; no
+        subject of one's own can look like that.
+        """
+        if self.issuer in (None, issuer) and not self.subject.startswith("["):
+            return self.subject
+        return msgspec.json.encode([self.issuer, self.subject]).decode()
+
     def lacks(self, wanted: Collection[str]) -> tuple[str, ...]:
         """Those of the scopes that the token does not have."""
         return tuple(scope for scope in wanted if scope not in self.scopes)

@@ -21,6 +21,9 @@ MAX_UNREAD = 1000
 
 UNSUBSCRIBE_SECONDS = 1.0
 
+BRIEF_SECONDS = 1.0
+"""A subscription over HTTP that a server ends after less is not asked for again."""
+
 _ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 _UPDATED = "notifications/resources/updated"
 
@@ -40,7 +43,7 @@ async def watch(
     """Yield each change of what was named; changes that pile up unread are told once."""
     ear = _Ear(link, meta, kinds, uris)
     link.session.listeners.add(ear.notified)
-    subscription = asyncio.ensure_future(_subscribe(link, meta, ear.id, kinds, uris, request))
+    subscription = asyncio.ensure_future(_subscribe(link, meta, ear, kinds, uris, request))
     subscription.add_done_callback(lambda _: ear.news.set())
     try:
         while True:
@@ -73,6 +76,11 @@ class _Ear:
         self._not_found = link.agreement.revision.not_found_code
         self._lists = {f"notifications/{kind}/list_changed": Change(kind) for kind in kinds}
         self._uris = uris
+        self.acknowledged = self._again = False
+
+    def begin_again(self, id: int) -> None:
+        """Listen under another id: the subscription has ended, and another one follows."""
+        self.id, self.acknowledged, self._again = id, False, True
 
     def notified(self, method: str, params: dict[str, Any]) -> None:
         if self._subscribed and (meta_of(params) or {}).get(SUBSCRIPTION_ID) != self.id:
@@ -98,6 +106,11 @@ class _Ear:
         if missing:
             self.refused = NotFound(self._not_found, f"The server does not tell of changes of {missing[0]}")
             self.news.set()
+        self.acknowledged = True
+        if self._again:
+            # Nobody knows what has changed between the two subscriptions.
+            for change in (*self._lists.values(), *(Change("resource", uri) for uri in self._uris)):
+                self._hear(change)
 
     def _hear(self, change: Change) -> None:
         self.unread[change] = None
@@ -105,11 +118,13 @@ class _Ear:
 
 
 async def _subscribe(
-    link: Link, meta: dict[str, Any] | None, id: int, kinds: Sequence[str], uris: Sequence[str], request: Request
+    link: Link, meta: dict[str, Any] | None, ear: _Ear, kinds: Sequence[str], uris: Sequence[str], request: Request
 ) -> None:
     """Keep a subscription open where the revision wants one; otherwise wait for the end of the connection."""
     if meta is not None:
-        await listen(link, meta, kinds, uris, id)
+        await listen(link, meta, kinds, uris, ear.id)
+        while link.web is not None and await _listen_again(link, meta, ear, kinds, uris):
+            pass
         return
     watched = link.session.watched
     mine: list[str] = []
@@ -130,6 +145,20 @@ async def _subscribe(
                 with contextlib.suppress(DovetailError, TimeoutError):
                     async with asyncio.timeout(UNSUBSCRIBE_SECONDS):
                         await request("resources/unsubscribe", {"uri": uri})
+
+
+async def _listen_again(link: Link, meta: dict[str, Any], ear: _Ear, kinds: Sequence[str], uris: Sequence[str]) -> bool:
+    """Follow a subscription that its server has ended, as it does when the token of it has; whether to do so again."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    ear.begin_again(link.connection.pending.take_id())
+    try:
+        await listen(link, meta, kinds, uris, ear.id)
+    except DovetailError:
+        if ear.acknowledged:
+            raise
+        return False  # the server has ended, not only the subscription
+    return loop.time() - began >= BRIEF_SECONDS
 
 
 async def listen(

@@ -22,6 +22,8 @@ from dovetail.auth.metadata import AuthorizationServer, check_issuer
 from dovetail.auth.verify import KeyStore, Principal, Rules
 from dovetail.protocol.errors import LocalError
 
+from .recent import RecentAnswers
+
 if TYPE_CHECKING:
     from dovetail.auth.http import Flow
     from dovetail.transports.http_contract import HttpOptions
@@ -31,6 +33,8 @@ T = TypeVar("T")
 MAX_TOKEN = 16 * 1024
 """How long a token may be; work on it grows with its length."""
 
+CACHE_SECONDS = 10.0
+"""How long what an issuer said about a token is good, unless the server says otherwise."""
 
 FAILED_PAUSE = 2.0
 """How long an issuer that gave no keys is not asked again, in seconds."""
@@ -45,6 +49,8 @@ class Verifier:
     """Whom tokens must be meant for."""
     scopes: tuple[str, ...] = ()
     """What every token must allow, whatever is asked for."""
+    implies: Mapping[str, Sequence[str]] = {}
+    """Scopes that include others: `{"admin": ["write"], "write": ["read"]}`."""
     dpop: bool = False
     """Whether tokens must be bound to a key (RFC 9449); those that are must show it in any case."""
 
@@ -56,8 +62,14 @@ class Verifier:
 class StaticTokens(Verifier):
     """Fixed tokens, for development: who each belongs to, by name or with scopes."""
 
-    def __init__(self, tokens: Mapping[str, Principal | str], *, scopes: Sequence[str] = ()) -> None:
-        self.scopes = _checked(scopes)
+    def __init__(
+        self,
+        tokens: Mapping[str, Principal | str],
+        *,
+        scopes: Sequence[str] = (),
+        implies: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        self.scopes, self.implies = _checked(scopes), _hierarchy(implies)
         self._tokens = verify.StaticTokens(
             {token: Principal(subject=who) if isinstance(who, str) else who for token, who in tokens.items()}
         )
@@ -76,6 +88,7 @@ class JWTVerifier(Verifier):
         issuer: str,
         audience: str | Sequence[str],
         scopes: Sequence[str] = (),
+        implies: Mapping[str, Sequence[str]] | None = None,
         jwks_uri: str | None = None,
         algorithms: Sequence[str] = ALGORITHMS,
         dpop: bool = False,
@@ -87,7 +100,7 @@ class JWTVerifier(Verifier):
         """
         self.issuer = issuer
         self.audience = _texts(audience)
-        self.scopes = _checked(scopes)
+        self.scopes, self.implies = _checked(scopes), _hierarchy(implies)
         self.dpop = dpop
         self._rules = Rules(issuer=issuer, audience=self.audience, algorithms=tuple(algorithms))
         self._source = _Source(issuer, http)
@@ -150,25 +163,35 @@ class Introspection(Verifier):
         client_id: str,
         client_secret: str,
         scopes: Sequence[str] = (),
+        implies: Mapping[str, Sequence[str]] | None = None,
         endpoint: str | None = None,
+        cache: float = CACHE_SECONDS,
         dpop: bool = False,
         http: HttpOptions | None = None,
     ) -> None:
-        """The client is this server, as the issuer knows it; without `endpoint`, the metadata say where to ask."""
+        """The client is this server, as the issuer knows it; without `endpoint`, the metadata say where to ask.
+
+        An answer is good for `cache` seconds, and never longer than its token; a revoked token works for that long
+        still. With 0 the issuer is asked about every request.
+        """
         self.issuer = issuer
         self.audience = _texts(audience)
-        self.scopes = _checked(scopes)
+        self.scopes, self.implies = _checked(scopes), _hierarchy(implies)
         self.dpop = dpop
         if not all(self.audience) or not self.audience:
             raise LocalError("To check tokens, an audience is needed: whom they are for")
         self._client = Client(id=client_id, issuer=issuer, secret=client_secret)
         self._source = _Source(issuer, http)
+        self._recent = RecentAnswers(cache)
         self._server = None if endpoint is None else AuthorizationServer(issuer=issuer, introspection_endpoint=endpoint)
 
     async def __call__(self, token: str) -> Principal:
         """Who a token belongs to, says the issuer."""
         if len(token) > MAX_TOKEN:
             raise TokenRefused("The token is too long")
+        return await self._recent.get(token, self._ask)
+
+    async def _ask(self, token: str) -> Principal:
         if self._server is None:
             self._server = await self._source.metadata()
         means = Means(self._server, self._client, time(), os.urandom)
@@ -209,3 +232,7 @@ def _checked(given: Sequence[str]) -> tuple[str, ...]:
     if isinstance(given, str):
         raise LocalError(f"A list of scopes is needed, not a text: [{given!r}]")
     return scope_rules.checked(given)
+
+
+def _hierarchy(given: Mapping[str, Sequence[str]] | None) -> dict[str, tuple[str, ...]]:
+    return {scope: _checked(below) for scope, below in (given or {}).items()}

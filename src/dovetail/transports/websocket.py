@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from dovetail.protocol.errors import ConnectionLost, LocalError
+from dovetail.protocol.errors import ConnectionLost, HttpStatus, LocalError
 from dovetail.wire.lines import TooLong
 
 from .base import HIGH_WATER, MAX_LINE, Receiver
@@ -36,6 +36,14 @@ _ENDS = 512
 
 Receive: TypeAlias = "Callable[[], Awaitable[Mapping[str, Any]]]"
 Send: TypeAlias = "Callable[[dict[str, Any]], Awaitable[None]]"
+
+
+class UpgradeRefused(HttpStatus):
+    """A server answered the handshake with a status and not with a WebSocket."""
+
+    def __init__(self, url: str, response: Any) -> None:
+        super().__init__(f"{url} answered {_status(response)}, not with a WebSocket", response.status_code, url)
+        self.headers = _headers(response)
 
 
 class _Ended(Exception):
@@ -97,6 +105,10 @@ class FrameChannel:
         """Take frames again."""
         self._may_read.set()
 
+    def part_with(self, code: int, reason: str) -> None:
+        """Tell the peer this as the reason when it is closed."""
+        self.goodbye, self._why = code, reason
+
     async def close(self) -> None:
         """Write what is queued within a bounded time, say goodbye, and let go."""
         if self._closed:
@@ -145,7 +157,7 @@ class FrameChannel:
                 if not self._may_read.is_set():
                     await self._may_read.wait()
                 if isinstance(frame, bytes):
-                    self.goodbye, self._why = UNSUPPORTED_DATA, "messages are text, not binary"
+                    self.part_with(UNSUPPORTED_DATA, "messages are text, not binary")
                     raise _Ended("the peer sent a binary frame; messages are text")
                 line = frame.encode()
                 if len(line) <= self._max_message:
@@ -272,7 +284,7 @@ async def connect_websocket(
     except InvalidURI as problem:
         raise ConnectionLost(f"{url!r} is not the URL of a WebSocket: {problem.msg}") from problem
     except InvalidStatus as problem:
-        raise ConnectionLost(f"{url} answered {_status(problem.response)}, not with a WebSocket") from problem
+        raise UpgradeRefused(url, problem.response) from problem
     except TimeoutError as problem:
         raise ConnectionLost(f"{url} did not answer within {open_timeout:g} s") from problem
     except InvalidHandshake as problem:
@@ -291,6 +303,8 @@ class WebSocketChannel(FrameChannel):
     def __init__(self, connection: ClientConnection, max_message: int = MAX_LINE) -> None:
         super().__init__(max_message)
         self._connection = connection
+        self.headers = _headers(connection.response)
+        """What the server said with the WebSocket."""
 
     async def _take_frame(self) -> str | bytes:
         from websockets.exceptions import ConnectionClosed
@@ -325,6 +339,14 @@ def _library() -> Callable[..., Any]:
             return exc
 
     return Directly
+
+
+def _headers(response: Any) -> dict[str, str]:
+    """The headers of an answer, by names in lower case; several of a name are joined by commas."""
+    if response is None:
+        return {}
+    headers = response.headers
+    return {name.lower(): ", ".join(headers.get_all(name)) for name in headers}
 
 
 def _status(response: Any) -> str:

@@ -452,7 +452,7 @@ class TestTokens:
 
     async def test_a_websocket_needs_one_too(self) -> None:
         async with at(make_server(auth={"secret": "alice"}.get)) as site:
-            assert await shake(site) == 403
+            assert await shake(site) == 401
             assert await shake(site, headers=[("Authorization", "Bearer secret")]) == 101
 
     async def test_strangers_are_turned_away_before_their_body_is_read(self) -> None:

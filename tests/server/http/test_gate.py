@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from dovetail.auth.keys import SigningKey
 from dovetail.auth.metadata import read_protected
 from dovetail.auth.verify import Principal
 from dovetail.server.verifying import JWTVerifier, StaticTokens, Verifier
+from dovetail.storage.memory import MemoryStore
 from tests.support.http import serving
 from tests.support.issuer import US, issuing
 from tests.support.raw_http import ENVELOPE, EVENTS, SESSIONS, Answer, Site, initialize, modern, request, text_of
@@ -272,11 +274,14 @@ class TestScopes:
             assert event is not None and event.data is not None
             await site.post(initialize("2024-11-05"), path=event.data)
             assert "result" in await stream.message()
-            for token, outcome in (("read", "error"), ("all", "result")):
-                show(site, token)
-                await site.post(request("tools/call", name="change", arguments={}), path=event.data)
-                message = await stream.message()
-                assert outcome in message, message
+            show(site, "read")
+            refused = await site.post(request("tools/call", name="change", arguments={}), path=event.data)
+            assert (refused.status, challenged(refused).scopes) == (403, ("read", "write"))
+            assert (await site.post(b"{nonsense", path=event.data)).status == 202
+            assert "error" in await stream.message()
+            show(site, "all")
+            await site.post(request("tools/call", name="change", arguments={}), path=event.data)
+            assert "result" in await stream.message()
             show(site, "bob")
             assert (await site.post(request("ping"), path=event.data)).status == 404
         assert server.ran == ["change"]  # type: ignore[attr-defined]
@@ -339,6 +344,17 @@ class TestScopes:
                     break
             assert found == ["who", "look"]
 
+    @EVERY
+    async def test_a_broader_scope_includes_narrower_ones(self, revision: str) -> None:
+        tokens = {"admin": Principal(subject="ada", scopes=("admin",)), "x": Principal(subject="ada", scopes=("x",))}
+        verifier = StaticTokens(tokens, scopes=["read"], implies={"admin": ["write"], "write": ["read", "admin"]})
+        async with at(make_server(auth=verifier), "admin") as site:
+            assert (await names(site, revision))[0] == ["who", "look", "change"]
+            assert text_of(await (await call(site, revision, "change")).answer()) == "changed"
+            assert text_of(await (await call(site, revision, "who")).answer()) == "ada ['admin', 'read', 'write']"
+            show(site, "x")
+            assert (await site.call("look")).status == 403
+
     async def test_a_mounted_tool_keeps_its_scopes(self) -> None:
         outer = Server("outer", auth=Known())
         outer.mount(make_server(), prefix="in")
@@ -369,6 +385,23 @@ class TestOthers:
             assert (await session.call("look")).status == 404
             show(site, "read")
             assert (await session.get(first)).status == 200
+
+    async def test_the_same_name_at_another_issuer_is_somebody_else(self) -> None:
+        own, other = Principal(subject="ada", issuer=ISSUER), Principal(subject="ada", issuer="https://b.example")
+        posing = Principal(subject=other.name_to(ISSUER), issuer=ISSUER)
+
+        class Several(Known):
+            async def __call__(self, token: str) -> Principal | None:
+                return {"own": own, "other": other, "posing": posing}.get(token)
+
+        async with at(make_server(auth=Several()), "own") as site:
+            session = await site.session("2025-11-25")
+            names = {text_of(await (await session.call("who")).answer())}
+            for token in ("other", "posing"):
+                show(site, token)
+                assert (await session.call("who")).status == 404
+                names.add(text_of(await (await site.call("who")).answer()))
+            assert len(names) == 3 and "ada []" in names
 
     async def test_a_state_is_of_no_use_to_another(self) -> None:
         server = make_server(auth=Known())
@@ -413,6 +446,20 @@ class TestProofs:
             assert (again.status, found.scheme, found.error) == (401, "dpop", "invalid_dpop_proof")
             assert "ES256" in found.parameters["algs"]
             assert (await site.call("who", self.shown(site))).status == 200
+
+    @pytest.mark.parametrize("file", [True, False])
+    async def test_replicas_that_share_a_store_share_the_proofs(self, file: bool, tmp_path: Path) -> None:
+        store = str(tmp_path / "store") if file else MemoryStore()
+        outside = "https://mcp.example.com/mcp"
+        servers = [make_server(auth=Known()) for _ in range(2)]
+        async with (
+            at(servers[0], store=store, resource=outside) as one,
+            at(servers[1], store=store, resource=outside) as other,
+        ):
+            shown = self.shown(one, url=outside)
+            assert (await one.call("who", shown)).status == 200
+            assert challenged(await other.call("who", shown)).error == "invalid_dpop_proof"
+            assert (await other.call("who", self.shown(other, url=outside))).status == 200
 
     @pytest.mark.parametrize(
         "changes",

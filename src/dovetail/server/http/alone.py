@@ -17,6 +17,8 @@ from dovetail.transports.http.streams import Stream
 from dovetail.transports.http.ticker import Ticker
 from dovetail.wire import codec
 
+from .lifetime import TOKEN_ENDED, Lifetime
+
 if TYPE_CHECKING:
     from .endpoint import Arrival
 
@@ -61,7 +63,7 @@ class Alone:
             if arrival.task is not None and arrival.task.cancelling():
                 arrival.task.uncancel()
             status = 503
-            answer = codec.failure(call.request.id, INTERNAL_ERROR, ENDED, null_id=False)
+            answer = codec.failure(call.request.id, INTERNAL_ERROR, escort.why, null_id=False)
         if escort.writing is None:
             await arrival.reply.json(status, answer)
         else:
@@ -72,6 +74,7 @@ class Alone:
         escort.watch()
         if not stream.quiet:
             self._long.add(call, escort.write_events)
+            escort.bound()
 
     async def finish(self, grace: float) -> None:
         """Let the calls end within the grace period; stop those that have not."""
@@ -87,13 +90,16 @@ class Alone:
 class _Escort:
     """Looks after a call that takes its time: its client may go, and it may need a stream of events."""
 
-    __slots__ = ("_arrival", "_call", "_stream", "_watcher", "writing")
+    __slots__ = ("_arrival", "_call", "_lifetime", "_stream", "_watcher", "why", "writing")
 
     def __init__(self, arrival: Arrival, call: Call, stream: Stream) -> None:
         self._arrival = arrival
         self._call = call
         self._stream = stream
         self._watcher: asyncio.Task[None] | None = None
+        self._lifetime: Lifetime | None = None
+        self.why = ENDED
+        """What the client is told of a call that was stopped here."""
         self.writing: asyncio.Task[None] | None = None
         """Writes events, once there are any."""
         stream.on_first = self.write_events
@@ -106,6 +112,16 @@ class _Escort:
     def watch(self) -> None:
         """Stop the call when its client goes."""
         self._watcher = asyncio.get_running_loop().create_task(self._until_gone())
+
+    def bound(self) -> None:
+        """Stop the call when its token has ended long since: nobody can come back to it for its answer."""
+        self._lifetime = Lifetime(self._arrival.visitor, self._expire, lambda: False)
+        self._lifetime.begin()
+
+    def _expire(self) -> None:
+        if not self._call.silent:
+            self.why = TOKEN_ENDED
+            self._call.stop()
 
     def write_events(self) -> None:
         """Answer with events from now on."""
@@ -120,6 +136,8 @@ class _Escort:
         finally:
             if self._watcher is not None:
                 self._watcher.cancel()
+            if self._lifetime is not None:
+                self._lifetime.close()
 
     async def _until_gone(self) -> None:
         await until_gone(self._arrival.receive)

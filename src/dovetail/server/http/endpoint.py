@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from dovetail.server.app import Server
     from dovetail.wire.jsonrpc import Message
 
+    from .exchange import Exchanges
     from .gate import Gate, Visitor
     from .relay import Relay
 
@@ -94,7 +95,7 @@ class Endpoint:
         self._relay = relay
         self._exchanges = Exchanges(server, settings, "" if relay is None else relay.prefix)
         self._bodies = BodyReader(settings.max_body, settings.body_seconds)
-        self._gate = _make_gate(server, settings)
+        self._gate = _make_gate(server, settings, self._exchanges, relay)
         self._cors = Cors.build(settings.cors)
         self._edge = self._build_edge(self._exchanges.methods, bound)
         self._post_edge = self._build_edge(("POST",), bound)
@@ -131,6 +132,8 @@ class Endpoint:
         """End everything, calls after the grace period."""
         self._stopping = True
         await self._exchanges.close(grace)
+        if self._gate is not None:
+            await self._gate.close()
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = _below(scope)
@@ -208,7 +211,13 @@ class Endpoint:
             refused = isinstance(visitor, Refusal)
         if refused:
             await receive()
-            await send({"type": "websocket.close", "code": 1008})
+            if isinstance(visitor, Refusal) and "websocket.http.response" in scope.get("extensions", {}):
+                # A client that is told what is missing can log in, as it would over HTTP.
+                headers = [*visitor.headers, (b"content-length", b"0")]
+                await send({"type": "websocket.http.response.start", "status": visitor.status, "headers": headers})
+                await send({"type": "websocket.http.response.body", "body": b""})
+            else:
+                await send({"type": "websocket.close", "code": 1008})
             return
         assert not isinstance(visitor, Refusal)
         await self._exchanges.websocket(receive, send, scope.get("subprotocols") or [], visitor)
@@ -258,7 +267,7 @@ class Endpoint:
     async def _legacy_message(self, arrival: Arrival) -> None:
         body = await self._body(arrival)
         if body is not None:
-            await self._exchanges.legacy.message(arrival, body)
+            await self._exchanges.legacy_message(arrival, body)
 
     async def _body(self, arrival: Arrival) -> bytes | None:
         """The body, or None for one that was refused."""
@@ -321,12 +330,18 @@ def _path(scope: Scope) -> str:
     return path[len(root) :] if root and path.startswith(root) else path
 
 
-def _make_gate(server: Server, settings: Settings) -> Gate | None:
+def _make_gate(server: Server, settings: Settings, exchanges: Exchanges, relay: Relay | None) -> Gate | None:
     if server.auth is None:
         return None
     from .gate import Gate
+    from .proofs import FileProofs, StoredProofs
 
-    return Gate(server.auth, settings.path, settings.resource)
+    proofs = None
+    if settings.store is not None:
+        proofs = StoredProofs(lambda: exchanges.store)
+    elif relay is not None:
+        proofs = FileProofs(relay.beside("proofs"))
+    return Gate(server.auth, settings.path, settings.resource, proofs)
 
 
 def make_endpoint(server: Server, options: Any) -> Endpoint:

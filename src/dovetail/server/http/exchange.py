@@ -25,6 +25,7 @@ from dovetail.wire.jsonrpc import Id, Invalid, Message, Notification, Request
 
 from .alone import ENDED, LONG_SECONDS, Alone
 from .legacy import LegacySse
+from .lifetime import Lifetime
 from .options import Settings
 from .residence import Residence
 from .sessions import HttpSession, Sessions, TooManySessions
@@ -160,6 +161,14 @@ class Exchanges:
             await self.sessions.end(session)
             await arrival.reply.empty(204)
 
+    async def legacy_message(self, arrival: Arrival, body: bytes) -> None:
+        """Take a message for a connection of HTTP+SSE; what its token does not allow is refused here, not there."""
+        visitor = arrival.visitor
+        if visitor is not None and (needed := self._lacking(message := codec.decode(body), visitor)):
+            await arrival.refuse(visitor.lacks(needed), _id_of(message))
+        else:
+            await self.legacy.message(arrival, body)
+
     async def websocket(self, receive: Receive, send: Send, subprotocols: list[str], visitor: Visitor | None) -> None:
         """Serve a client over a WebSocket until it goes."""
         from dovetail.transports.websocket import AsgiWebSocketChannel
@@ -172,8 +181,7 @@ class Exchanges:
             return
         channel = AsgiWebSocketChannel(receive, send, self._settings.max_body)
         if await channel.accept(subprotocols):
-            principal, scopes = (None, None) if visitor is None else (visitor.name, visitor.scopes)
-            await self.legacy.serve(channel, principal, scopes)
+            await self.legacy.serve(channel, visitor)
 
     @property
     def sessions(self) -> Sessions:
@@ -262,7 +270,8 @@ class Exchanges:
         self._listening[call] = session
         self._server.enrol(session)
         try:
-            await self._alone.serve(arrival, call, stream)
+            with Lifetime(arrival.visitor, session.subscriptions.end):
+                await self._alone.serve(arrival, call, stream)
         finally:
             self._server.dismiss(session)
             del self._listening[call]
@@ -349,9 +358,19 @@ class Exchanges:
         alarm = None if poll is None else asyncio.get_running_loop().call_later(poll, stream.let_go, 1.0)
         if session is not None:
             session.busy += 1
+
+        def let_go() -> None:
+            reply.leaving = True
+            stream.wake()
+
+        def can_return() -> bool:
+            # Who has seen no event of a call, nor the id of one, cannot ask for what comes after it.
+            return session is not None and (arrival.method == "GET" or bool(first) or stream.spoken)
+
+        first = stream.priming(after) if revision.sse_polling and stream.opened else b""
         try:
-            first = stream.priming(after) if revision.sse_polling and stream.opened else b""
-            await stream.feed(reply, after, first=first)
+            with Lifetime(arrival.visitor, let_go, can_return):
+                await stream.feed(reply, after, first=first)
         finally:
             watcher.cancel()
             if alarm is not None:

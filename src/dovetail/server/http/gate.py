@@ -14,14 +14,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from dovetail.auth import challenge, dpop, guard
+from dovetail.auth import challenge, dpop, guard, scopes
 from dovetail.auth.errors import AuthorizationFailed, TokenRefused
+from dovetail.auth.jwt import LEEWAY
 from dovetail.auth.keys import ALGORITHMS
 from dovetail.auth.metadata import ProtectedResource, canonical, covers, write_protected
 from dovetail.auth.verify import Principal, check_binding
 from dovetail.protocol.edge import Headers, Refusal
 from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_REQUEST, LocalError
 from dovetail.server.verifying import Verifier
+
+from .proofs import OwnProofs, Proofs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,6 +49,8 @@ class Visitor(msgspec.Struct, frozen=True):
     scheme: str
     metadata: str | None
     """Where the server says which tokens it takes."""
+    until: float | None = None
+    """From when on the token would be refused; None where nothing is known of an end."""
 
     def lacks(self, needed: Iterable[str]) -> Refusal:
         """The refusal of what the token does not allow, and another one might ("Runtime Insufficient Scope Errors")."""
@@ -63,11 +68,12 @@ class Visitor(msgspec.Struct, frozen=True):
 class Gate:
     """The check of tokens for one application."""
 
-    def __init__(self, verify: Verify, path: str, resource: str | None) -> None:
+    def __init__(self, verify: Verify, path: str, resource: str | None, proofs: Proofs | None = None) -> None:
+        """`proofs` remembers which proofs were used; without it this process does."""
         self._verify = verify
         self._rules = verify if isinstance(verify, Verifier) else Verifier()
         self._path = path.rstrip("/")
-        self._replays = dpop.Replays()
+        self._proofs = proofs or OwnProofs()
         self._resource = resource
         self._base: str | None = None
         if resource is not None:
@@ -93,7 +99,7 @@ class Gate:
                 who = Principal(subject=who)
             if who is None:
                 raise TokenRefused("The token is not accepted")
-            self._check_holder(who, scheme, token, scope.get("method", "GET"), base + below, headers)
+            await self._check_holder(who, scheme, token, scope.get("method", "GET"), base + below, headers)
         except TokenRefused as problem:
             logger.info("A token was refused: %s", problem)
             error = "invalid_dpop_proof" if isinstance(problem, _BadProof) else "invalid_token"
@@ -102,8 +108,10 @@ class Gate:
             logger.error("Tokens cannot be checked now: %s", problem)
             wait = ((b"retry-after", b"30"),)
             return Refusal(503, INTERNAL_ERROR, "Tokens cannot be checked now; try again later", headers=wait)
-        visitor = Visitor(who.subject, frozenset(who.scopes), _SCHEMES[scheme], metadata)
-        return visitor.lacks(self._rules.scopes) if who.lacks(self._rules.scopes) else visitor
+        allowed = scopes.implied(who.scopes, self._rules.implies)
+        until = None if who.expires_at is None else who.expires_at + LEEWAY
+        visitor = Visitor(who.name_to(self._rules.issuer), allowed, _SCHEMES[scheme], metadata, until)
+        return visitor if allowed.issuperset(self._rules.scopes) else visitor.lacks(self._rules.scopes)
 
     def document(self, scope: Scope, headers: Headers) -> bytes:
         """What the server says of itself (RFC 9728, section 2)."""
@@ -119,7 +127,13 @@ class Gate:
             )
         )
 
-    def _check_holder(self, who: Principal, scheme: str, token: str, method: str, url: str, headers: Headers) -> None:
+    async def close(self) -> None:
+        """Let go of what was opened to remember proofs."""
+        await self._proofs.close()
+
+    async def _check_holder(
+        self, who: Principal, scheme: str, token: str, method: str, url: str, headers: Headers
+    ) -> None:
         """Whoever shows a token that is bound to a key shows the key too."""
         if self._rules.dpop and who.thumbprint is None:
             raise TokenRefused("The token is not bound to a key")
@@ -133,7 +147,7 @@ class Gate:
         check_binding(who, scheme, proof)
         if proof is not None:
             try:
-                self._replays.admit(proof, time.time())
+                await self._proofs.take(proof)
             except TokenRefused as problem:
                 raise _BadProof(str(problem)) from None
 

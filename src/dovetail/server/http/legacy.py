@@ -16,14 +16,17 @@ from dovetail.server.run import Serving
 from dovetail.transports.base import Channel, Receiver
 from dovetail.transports.http.asgi import until_gone
 from dovetail.transports.http.streams import Stream
+from dovetail.transports.websocket import FrameChannel
 from dovetail.wire import sse
 
+from .lifetime import TOKEN_ENDED, UNAUTHORIZED, Lifetime
 from .stateless import OneWay
 
 if TYPE_CHECKING:
     from dovetail.server.app import Server
 
     from .endpoint import Arrival
+    from .gate import Visitor
 
 MAX_CONNECTIONS = 1000
 
@@ -42,6 +45,7 @@ class LegacyChannel(OneWay):
         self.principal = principal
         self.receiver: Receiver | None = None
         self.serving: Serving | None = None
+        self.lifetime: Lifetime | None = None
         self._running = asyncio.Event()
         self._running.set()
 
@@ -49,12 +53,14 @@ class LegacyChannel(OneWay):
         """Take what is posted from now on."""
         self.receiver = receiver
 
-    async def posted(self, body: bytes, scopes: frozenset[str] | None) -> bool:
+    async def posted(self, body: bytes, visitor: Visitor | None) -> bool:
         """Hand over what was posted, with what its token allows, once the runtime reads; whether somebody took it."""
         await self._running.wait()
         if self.receiver is None or self.serving is None:
             return False
-        self.serving.allow(scopes)
+        self.serving.allow(None if visitor is None else visitor.scopes)
+        if self.lifetime is not None:
+            self.lifetime.extend(visitor)
         self.receiver.received(body)
         return True
 
@@ -95,7 +101,7 @@ class LegacySse:
         id = self._prefix + os.urandom(16).hex()
         stream = Stream()
         channel = self._channels[id] = LegacyChannel(stream, arrival.principal)
-        serving = asyncio.create_task(self.serve(channel, arrival.principal, arrival.scopes))
+        serving = asyncio.create_task(self.serve(channel, arrival.visitor))
         watching = asyncio.create_task(self._watch(arrival, channel))
         endpoint = sse.event(f"{arrival.root}/messages?session_id={id}".encode(), name="endpoint")
         try:
@@ -111,22 +117,25 @@ class LegacySse:
         """Take a message for an open connection."""
         id = parse_qs(arrival.query.decode("latin-1")).get("session_id", [""])[0]
         channel = self._channels.get(id)
-        if channel is None or channel.principal != arrival.principal or not await channel.posted(body, arrival.scopes):
+        if channel is None or channel.principal != arrival.principal or not await channel.posted(body, arrival.visitor):
             await arrival.refuse(Refusal(404, INVALID_REQUEST, "There is no such session; open a stream at /sse first"))
             return
         await arrival.reply.text(202, "Accepted")
 
-    async def serve(self, channel: Channel, principal: str | None, scopes: frozenset[str] | None) -> None:
-        """Serve one client over its channel, with what the token allows that it came with."""
+    async def serve(self, channel: Channel, visitor: Visitor | None) -> None:
+        """Serve one client over its channel, as the token that it came with allows and as long as it lasts."""
+        principal, scopes = (None, None) if visitor is None else (visitor.name, visitor.scopes)
         serving = Serving(self._server, channel, GRACE_SECONDS, principal)
         serving.allow(scopes)
+        lifetime = Lifetime(visitor, lambda: _expire(serving, channel))
         if isinstance(channel, LegacyChannel):
-            channel.serving = serving
+            channel.serving, channel.lifetime = serving, lifetime
         task = asyncio.current_task()
         assert task is not None
         self._serving[serving] = task
         try:
-            await serving.run()
+            with lifetime:
+                await serving.run()
         finally:
             del self._serving[serving]
 
@@ -146,3 +155,10 @@ class LegacySse:
         await until_gone(arrival.receive)
         arrival.reply.gone = True
         channel.stream.wake()
+
+
+def _expire(serving: Serving, channel: Channel) -> None:
+    """Take nothing new from who came with a token that has ended; calls that run have the grace period."""
+    if isinstance(channel, FrameChannel):
+        channel.part_with(UNAUTHORIZED, TOKEN_ENDED)
+    serving.stop()

@@ -189,6 +189,10 @@ class Relay:
         if self._serving:
             await asyncio.wait(self._serving, timeout=_FAREWELL_SECONDS)
 
+    def beside(self, name: str) -> str:
+        """The path of a file that all workers share, in the folder that is removed at the end."""
+        return os.path.join(self._folder, name)
+
     async def forward(self, scope: Scope, receive: Receive, send: Send) -> bool:
         """Pass a request on, if its session lives elsewhere; whether it does."""
         owner = self._owner(scope)

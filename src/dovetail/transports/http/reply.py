@@ -18,13 +18,15 @@ _EVENTS: RawHeaders = [
 class Reply:
     """Writes one answer; `gone` says that nobody reads it any more."""
 
-    __slots__ = ("_extra", "_send", "gone", "started", "status")
+    __slots__ = ("_extra", "_send", "gone", "leaving", "started", "status")
 
     def __init__(self, send: Send, extra: Iterable[tuple[bytes, bytes]] = ()) -> None:
         self._send = send
         self._extra = list(extra)
         self.started = False
         self.gone = False
+        self.leaving = False
+        """Whether a stream of events is to end here, and its reader to come back to it."""
         self.status = 0
 
     def add_header(self, name: bytes, value: bytes) -> None:

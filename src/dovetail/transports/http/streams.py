@@ -117,6 +117,11 @@ class Stream:
         return self._position
 
     @property
+    def spoken(self) -> bool:
+        """Whether a message of it has been written to a connection."""
+        return self.delivered > max(1, self._opening[0])
+
+    @property
     def connected(self) -> bool:
         """Whether anybody reads."""
         return bool(self._feeders)
@@ -262,7 +267,7 @@ class Stream:
 
     async def _feed(self, reply: Reply, position: int) -> None:
         waited = False
-        while not reply.gone:
+        while not reply.gone and not reply.leaving:
             if self._feeders[-1] is not reply:
                 waited = True
             else:
@@ -281,7 +286,7 @@ class Stream:
                 if self._waiting:
                     continue
             # Who went while it was written to has woken nobody.
-            if not reply.gone and not await self._change(KEEP_ALIVE_SECONDS):
+            if not (reply.gone or reply.leaving) and not await self._change(KEEP_ALIVE_SECONDS):
                 await reply.events(sse.KEEP_ALIVE)
 
     async def _deliver(self, reply: Reply, position: int) -> int:
