@@ -37,6 +37,8 @@ class Protected(Site):
         self.card: dict[str, Any] = {}
         self.client_key: PublicKey | None = None
         self.revoked: list[str] = []
+        self.resource: str | None = None
+        """Another server that tokens are for."""
         self._serial = 0
 
     @property
@@ -99,7 +101,7 @@ class Protected(Site):
     def _token(self, asked: Asked, fields: dict[str, str]) -> tuple[int, dict[str, Any]]:
         kind = fields["grant_type"]
         self.grants.append(kind)
-        assert fields["resource"] == self.url
+        assert fields["resource"] == (self.resource or self.url)
         scope = fields.get("scope", "")
         if kind == "authorization_code":
             login = self.codes.pop(fields["code"])

@@ -8,10 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from dovetail.client.accounts import KEY_VARIABLE, FileTokens, MemoryTokens, TokenStore, default_path
+from dovetail.client.accounts import FileTokens, MemoryTokens, TokenStore, account_name, default_tokens
+from dovetail.client.key_sources import KEY_VARIABLE, StoreUnreadable
 from dovetail.protocol.errors import LocalError
 
 KEY = "k" * 32
+
+
+@pytest.fixture(autouse=True)
+def no_keyring(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user's own keyring is none of our business; test_system_keyring.py has another."""
+    monkeypatch.delenv("DBUS_SESSION_BUS_ADDRESS", raising=False)
 
 
 def mode(path: Path) -> int:
@@ -114,5 +121,64 @@ class TestFile:
         assert [await process.wait() for process in running] == [0, 0]
         assert await FileTokens(path, {}).load("n") == b"20"
 
+    async def test_whose_logins_there_are_is_told_without_the_key(self, tmp_path: Path):
+        store = FileTokens(tmp_path / "accounts", {KEY_VARIABLE: KEY})
+        assert not store.mentions("https://a.example")
+        await store.save("https://a.example work", b"1")
+        other = FileTokens(tmp_path / "accounts", {})
+        assert (other.mentions("https://a.example"), other.mentions("https://b.example")) == (True, False)
+
+    async def test_a_file_stays_with_the_key_that_it_began_with(self, tmp_path: Path):
+        await FileTokens(tmp_path / "accounts", {}).save("a", b"1")
+        store = FileTokens(tmp_path / "accounts", {KEY_VARIABLE: KEY})
+        await store.save("b", b"2")
+        assert await FileTokens(tmp_path / "accounts", {}).names() == ["a", "b"]
+
+    async def test_with_the_last_login_the_file_goes(self, tmp_path: Path):
+        old, store = (FileTokens(tmp_path / "accounts", {}) for _ in range(2))
+        await old.save("a", b"1")
+        await old.save("a", None)
+        assert not (tmp_path / "accounts").exists()
+        await FileTokens(tmp_path / "accounts", {KEY_VARIABLE: KEY}).save("a", b"2")
+        with pytest.raises(StoreUnreadable, match=f"was encrypted with {KEY_VARIABLE}, which is not set now"):
+            await store.load("a")
+
+    async def test_another_key_that_others_began_with_is_found(self, tmp_path: Path):
+        store = FileTokens(tmp_path / "accounts", {})
+        await store.save("a", b"1")
+        for path in tmp_path.iterdir():
+            path.unlink()
+        await FileTokens(tmp_path / "accounts", {}).save("a", b"2")
+        assert await store.load("a") == b"2"
+
+    async def test_a_key_that_was_lost(self, tmp_path: Path):
+        await FileTokens(tmp_path / "accounts", {}).save("a", b"1")
+        (tmp_path / "accounts.key").unlink()
+        with pytest.raises(StoreUnreadable, match=r"accounts\.key, which is beside it no longer"):
+            await FileTokens(tmp_path / "accounts", {}).save("b", b"2")
+
+    async def test_a_folder_that_cannot_be_made(self, tmp_path: Path):
+        (tmp_path / "file").touch()
+        with pytest.raises(StoreUnreadable, match="cannot be used"):
+            await FileTokens(tmp_path / "file" / "accounts", {}).save("a", b"1")
+
     def test_it_is_among_the_users_settings(self):
-        assert default_path({"XDG_CONFIG_HOME": "/settings"}) == Path("/settings/dovetail/accounts")
+        place = {"XDG_CONFIG_HOME": "/settings"}
+        assert default_tokens(environ=place).path == Path("/settings/dovetail/accounts")
+
+    async def test_other_secrets_are_in_a_file_of_their_own(self, tmp_path: Path):
+        place = {"XDG_CONFIG_HOME": str(tmp_path)}
+        await default_tokens("secrets", place).save("api key", b"1")
+        assert await default_tokens(environ=place).names() == []
+        assert (tmp_path / "dovetail" / "secrets.key").exists()
+
+
+class TestNames:
+    def test_a_server_has_one_name_however_it_is_written(self):
+        assert account_name("HTTPS://Example.com:443/mcp") == "https://example.com/mcp"
+        assert account_name("https://example.com/mcp", "my work") == "https://example.com/mcp my work"
+
+    @pytest.mark.parametrize("label", [" work", "two\nlines", "x" * 101, "\x1b[2J"])
+    def test_a_name_that_is_none(self, label: str):
+        with pytest.raises(LocalError, match="a short text on one line"):
+            account_name("https://example.com/mcp", label)

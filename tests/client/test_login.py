@@ -7,7 +7,8 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from dovetail.auth.errors import AuthorizationFailed, Untrusted
-from dovetail.client.login import check_page, find_browser, loopback
+from dovetail.client.login import check_page, loopback
+from dovetail.client.presence import find_browser
 from dovetail.protocol.errors import LocalError
 
 PAGE = "https://login.example/authorize?state=s1&redirect_uri="

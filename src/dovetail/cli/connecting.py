@@ -16,6 +16,9 @@ from .verbs import UsageError
 
 if TYPE_CHECKING:
     from dovetail.client.client import Client
+    from dovetail.client.http_target import Credentials
+
+_WEB = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
@@ -38,6 +41,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--cwd", metavar="DIR", help="where the server's process runs")
     group.add_argument("--header", action="append", default=[], metavar="NAME=VALUE", help="send with every request")
     group.add_argument("--token-env", metavar="VARIABLE", help="the environment variable that holds a bearer token")
+    group.add_argument("--account", metavar="NAME", help="the login to use, of several at this server")
     group.add_argument("--revision", metavar="DATE", help="speak this protocol revision and no other")
     group.add_argument(
         "--timeout", type=_seconds, default=30.0, metavar="SECONDS", help="patience (default 30; 0: endless)"
@@ -99,7 +103,7 @@ def _client(options: argparse.Namespace, screen: Screen) -> Client:
         env=read_pairs(options.env) or None,
         cwd=options.cwd,
         headers=read_pairs(options.header, "NAME=VALUE") or None,
-        auth=_token(options.token_env),
+        auth=_credentials(options),
         on_elicit=asking.elicit if asking is not None else None,
         on_sample=asking.sample if asking is not None and options.sample else None,
         roots=options.root or None,
@@ -109,14 +113,37 @@ def _client(options: argparse.Namespace, screen: Screen) -> Client:
     )
 
 
-def _token(variable: str | None) -> str | None:
-    """A token from the environment: what stands in the command itself, everybody on the machine can read."""
-    if variable is None:
-        return None
-    token = os.environ.get(variable)
-    if not token:
-        raise UsageError(f"--token-env {variable}: there is no such variable, or it is empty")
-    return token
+def _credentials(options: argparse.Namespace) -> Credentials | None:
+    """A token, or the login of an account; without either the client looks for a login by itself."""
+    if options.account is None:
+        return None if options.token_env is None else from_environment("--token-env", options.token_env)
+    if options.token_env is not None:
+        raise UsageError("--account and --token-env are two ways to get in: take one")
+    from dovetail.client.automatic import AutomaticLogin
+    from dovetail.transports.http_contract import HttpOptions
+
+    check_server(options.target)
+    return AutomaticLogin(HttpOptions(), options.account)
+
+
+def from_environment(option: str, variable: str) -> str:
+    """A secret from the environment: what stands in the command itself, everybody on the machine can read."""
+    secret = os.environ.get(variable)
+    if not secret:
+        raise UsageError(f"{option} {variable}: there is no such variable, or it is empty")
+    return secret
+
+
+def check_server(target: str) -> str:
+    """The address of a server that one can log in to; WebSockets are opened by HTTP."""
+    scheme, sign, rest = target.partition("://")
+    web = _WEB.get(scheme.lower()) if sign else None
+    if web is None:
+        raise UsageError(f"there are logins at servers behind a URL (https:, wss:), and {target!r} is none")
+    from dovetail.client.http_target import check_url
+
+    check_url(target)
+    return f"{web}://{rest.partition('#')[0]}"
 
 
 def _show_trace(screen: Screen) -> Callable[[Literal["sent", "received"], bytes], None]:

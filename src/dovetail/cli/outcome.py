@@ -33,13 +33,15 @@ class Complaint:
 class Failed(Exception):
     """A verb found out by itself that it cannot do what was asked."""
 
-    def __init__(self, code: str, message: str, exit_code: int = FAILED) -> None:
+    def __init__(self, code: str, message: str, exit_code: int = FAILED, **facts: Any) -> None:
         super().__init__(message)
-        self.complaint = Complaint(exit_code, code, message)
+        self.complaint = Complaint(exit_code, code, message, **facts)
 
 
 def explain(problem: Exception) -> Complaint | None:
     """What an error means for the person at the command; None for an error that is a bug."""
+    from dovetail.auth.errors import AuthorizationFailed
+    from dovetail.client.key_sources import StoreUnreadable
     from dovetail.protocol import errors
 
     from .verbs import UsageError
@@ -56,6 +58,8 @@ def explain(problem: Exception) -> Complaint | None:
     if isinstance(problem, errors.HttpStatus) and problem.status in {401, 403}:
         return Complaint(UNAUTHORIZED, "unauthorized", str(problem))
     for kind, exit_code, code in (
+        (AuthorizationFailed, UNAUTHORIZED, "unauthorized"),
+        (StoreUnreadable, UNAUTHORIZED, "unauthorized"),
         (UsageError, USAGE, "usage"),
         (errors.LocalError, USAGE, "usage"),
         (errors.ConnectionLost, UNREACHABLE, "unreachable"),

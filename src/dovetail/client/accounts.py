@@ -5,22 +5,30 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import secrets
-import sys
-from base64 import urlsafe_b64encode
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager
 from hashlib import sha256
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
 from dovetail.protocol.errors import LocalError
+from dovetail.storage.base import StoreUnusable
+from dovetail.storage.folders import user_folder
+from dovetail.storage.private_file import private_folder, read_file, try_lock, write_private
 
-KEY_VARIABLE = "DOVETAIL_TOKEN_KEY"
-"""A text of at least 32 characters, from which the key of the file is made; else a key is generated beside it."""
-MIN_KEY = 32
+from .key_sources import (
+    KEY_VARIABLE,
+    SOURCES,
+    EnvironmentKey,
+    KeySource,
+    Origin,
+    StoreUnreadable,
+    best_origin,
+)
+
+MAX_LABEL = 100
 HELD_SECONDS = 330.0
 """How long to wait for another process: a little longer than a user may take for a login."""
 
@@ -68,18 +76,29 @@ class MemoryTokens:
             yield
 
 
+class _Sealed(msgspec.Struct, frozen=True):
+    """The file: what its key is to be had from, and what can be told without it."""
+
+    version: Literal[1]
+    key: Origin
+    owners: tuple[str, ...]
+    """Digests of the first words of all names."""
+    content: bytes
+
+
 class FileTokens:
     """One encrypted file in the user's configuration folder, which only the user can read.
 
-    It is replaced as a whole, so that whoever reads it finds the old or the new one. Processes take turns through
-    locks on files beside it.
+    Its key is in the environment, in the system's keyring where there is one, or else beside it; a file stays with the
+    key that it began with. It is replaced as a whole, so that whoever reads it finds the old or the new one, and gone
+    when nothing is kept any more. Processes take turns through locks on files beside it.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None, environ: Mapping[str, str] = os.environ) -> None:
-        self.path = default_path(environ) if path is None else Path(path)
-        self._secret = environ.get(KEY_VARIABLE)
-        if self._secret is not None and len(self._secret) < MIN_KEY:
-            raise LocalError(f"{KEY_VARIABLE} is to have at least {MIN_KEY} characters")
+        self.path = user_folder(environ) / "accounts" if path is None else Path(path)
+        self._environ = environ
+        EnvironmentKey(self.path, environ)  # refused now rather than in the middle of a login
+        self._keys: dict[Origin, bytes] = {}
 
     async def load(self, name: str) -> bytes | None:
         """What was saved under a name."""
@@ -92,21 +111,31 @@ class FileTokens:
 
     def held(self, name: str) -> AbstractAsyncContextManager[None]:
         """One process at a time."""
-        return self._locked(f"{sha256(name.encode()).hexdigest()[:16]}.turn")
+        return self._locked(f"{_digest(name)}.turn")
 
     async def names(self) -> list[str]:
         """Everything that something is kept under."""
         return sorted(await asyncio.to_thread(self._read))
 
+    def mentions(self, word: str) -> bool:
+        """Whether something is kept under a name that begins with this word; told without the key."""
+        sealed = self._sealed()
+        return sealed is not None and _digest(word) in sealed.owners
+
     @contextlib.asynccontextmanager
     async def _locked(self, kind: str) -> AsyncGenerator[None]:
-        _private_folder(self.path.parent)
-        handle = os.open(self._beside(kind), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            private_folder(self.path.parent)
+            handle = os.open(self._beside(kind), os.O_RDWR | os.O_CREAT, 0o600)
+        except StoreUnusable as problem:
+            raise StoreUnreadable(f"{self.path} cannot be used: {problem}") from problem
+        except OSError as problem:
+            raise StoreUnreadable(f"{self.path} cannot be used: {problem.strerror}") from problem
         try:
             try:
                 async with asyncio.timeout(HELD_SECONDS):
                     while True:  # no system tells a loop when a lock is free
-                        if _try_lock(handle):
+                        if try_lock(handle):
                             break
                         await asyncio.sleep(_POLL)
             except TimeoutError:
@@ -118,89 +147,82 @@ class FileTokens:
     def _beside(self, kind: str) -> Path:
         return self.path.with_name(f"{self.path.name}.{kind}")
 
-    def _read(self) -> dict[str, bytes]:
-        from cryptography.fernet import Fernet, InvalidToken
+    def _sealed(self) -> _Sealed | None:
+        try:
+            content = read_file(self.path)
+            return None if content is None else msgspec.msgpack.decode(content, type=_Sealed)
+        except StoreUnusable as problem:
+            raise StoreUnreadable(str(problem)) from problem
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            raise StoreUnreadable(f"{self.path} is damaged: remove it and log in again") from None
 
-        try:
-            content = self.path.read_bytes()
-        except FileNotFoundError:
+    def _read(self) -> dict[str, bytes]:
+        sealed = self._sealed()
+        if sealed is None:
             return {}
-        try:
-            return msgspec.msgpack.decode(Fernet(self._key()).decrypt(content), type=dict[str, bytes])
-        except (InvalidToken, ValueError, msgspec.MsgspecError):
-            raise LocalError(
-                f"{self.path} cannot be read with this key: see {KEY_VARIABLE}, or remove the file and log in again"
-            ) from None
+        known = self._keys.get(sealed.key)
+        content = None if known is None else _opened(sealed, known)
+        if content is None:  # also where others have begun a new file, with another key
+            key = self._source(sealed.key).find()
+            content = _opened(sealed, key)
+            if content is None:
+                raise StoreUnreadable(
+                    f"{self.path} cannot be read with this key: see {KEY_VARIABLE}, or remove the file and log in again"
+                )
+            self._keys[sealed.key] = key
+        return content
 
     def _change(self, name: str, content: bytes | None) -> None:
         from cryptography.fernet import Fernet
 
-        kept = self._read()
+        kept, sealed = self._read(), self._sealed()
         if content is None:
             kept.pop(name, None)
         else:
             kept[name] = content
-        _write(self.path, Fernet(self._key()).encrypt(msgspec.msgpack.encode(kept)), os.replace)
-
-    def _key(self) -> bytes:
-        if self._secret is not None:
-            from cryptography.hazmat.primitives.hashes import SHA256
-            from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-
-            made = HKDF(SHA256(), 32, salt=None, info=b"dovetail tokens").derive(self._secret.encode())
-            return urlsafe_b64encode(made)
-        path = self._beside("key")
-        if not path.exists():
-            # Of two that make a key at once, the first one's is used by both.
-            with contextlib.suppress(FileExistsError):
-                _write(path, urlsafe_b64encode(secrets.token_bytes(32)), os.link)
-        return path.read_bytes()
-
-
-def default_path(environ: Mapping[str, str] = os.environ) -> Path:
-    """The file in the folder where a user's programs keep their settings."""
-    home = Path.home()
-    if sys.platform == "win32":
-        base = environ.get("APPDATA") or home / "AppData" / "Roaming"
-    elif sys.platform == "darwin":
-        base = home / "Library" / "Application Support"
-    else:
-        base = environ.get("XDG_CONFIG_HOME") or home / ".config"
-    return Path(base) / "dovetail" / "accounts"
-
-
-def _private_folder(folder: Path) -> None:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-
-
-def _write(path: Path, content: bytes, into_place: Callable[[Path, Path], None]) -> None:
-    """Write a file that never is there in part, and that nobody else can read."""
-    _private_folder(path.parent)
-    draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        into_place(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def _try_lock(handle: int) -> bool:
-    if sys.platform == "win32":
-        import msvcrt
-
+        if not kept:
+            self.path.unlink(missing_ok=True)
+            return
+        origin = best_origin(self._environ) if sealed is None else sealed.key
+        if sealed is None:
+            self._keys[origin] = self._source(origin).make()
+        owners = sorted({_digest(each.partition(" ")[0]) for each in kept})
+        box = Fernet(self._keys[origin]).encrypt(msgspec.msgpack.encode(kept))
         try:
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-    import fcntl
+            write_private(self.path, msgspec.msgpack.encode(_Sealed(1, origin, tuple(owners), box)))
+        except StoreUnusable as problem:
+            raise StoreUnreadable(str(problem)) from problem
+
+    def _source(self, origin: Origin) -> KeySource:
+        return SOURCES[origin](self.path, self._environ)
+
+
+def default_tokens(purpose: str = "accounts", environ: Mapping[str, str] = os.environ) -> FileTokens:
+    """The user's own store, which the command and every `Client` without `auth` share.
+
+    What is secret and no login goes into one for another purpose: a file of its own, with a key of its own.
+    """
+    return FileTokens(user_folder(environ) / purpose, environ)
+
+
+def account_name(url: str, label: str = "") -> str:
+    """What the login at a server is kept under, with the name that the user gave it."""
+    from dovetail.auth.metadata import canonical
+
+    if len(label) > MAX_LABEL or label != label.strip() or not label.isprintable():
+        raise LocalError(f"The name of an account is a short text on one line, not {label[:MAX_LABEL]!r}")
+    return f"{canonical(url)} {label}".strip()
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:16]
+
+
+def _opened(sealed: _Sealed, key: bytes) -> dict[str, bytes] | None:
+    """What is in the file; None where the key is another one."""
+    from cryptography.fernet import Fernet, InvalidToken
 
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+        return msgspec.msgpack.decode(Fernet(key).decrypt(sealed.content), type=dict[str, bytes])
+    except (InvalidToken, ValueError, msgspec.MsgspecError):
+        return None

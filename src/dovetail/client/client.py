@@ -84,7 +84,8 @@ class Client:
     starts it anew; calls under way when it went still fail: nobody knows what became of them.
 
     For a server behind a URL `headers` go with every request, `auth` is a bearer token or a function that gives
-    one, asked again when the server refuses it, and `http` says more, as of proxies and certificates.
+    one, asked again when the server refuses it, and `http` says more, as of proxies and certificates. Without `auth`
+    the user's logins are used where a server wants one, and a user who is there may log in; `auth=False` does neither.
     """
 
     def __init__(

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from dovetail import __version__
 from dovetail.protocol.errors import LocalError
 from dovetail.transports.base import Channel
-from dovetail.transports.courier import Courier, TokenAuth, check_given
+from dovetail.transports.courier import MAX_REFUSALS, Courier, TokenAuth, check_given
 from dovetail.transports.http_contract import Auth, HttpClient, HttpOptions
+
+from .automatic import AutomaticLogin
+from .unhurried import Clocks, Unhurried
 
 if TYPE_CHECKING:
     from dovetail.transports.legacy_sse import LegacySseChannel
+    from dovetail.transports.websocket import WebSocketChannel
 
-Credentials: TypeAlias = "str | Callable[[], str | Awaitable[str]] | Auth"
-"""A bearer token, a function that gives one, or something that makes headers."""
+Credentials: TypeAlias = "str | Callable[[], str | Awaitable[str]] | Auth | Literal[False]"
+"""A bearer token, a function that gives one, something that makes headers, or False: none, whatever a server wants."""
 
 
 class Reach:
@@ -26,10 +30,15 @@ class Reach:
         self, headers: Mapping[str, str] | None, auth: Credentials | None, options: HttpOptions | None
     ) -> None:
         self.headers = {"user-agent": f"dovetail/{__version__}", **check_given(headers or {})}
-        self.auth: Auth | None = TokenAuth(auth) if isinstance(auth, str) or callable(auth) else auth
-        if auth is not None and "authorization" in self.headers:
-            raise LocalError("Credentials go into auth, or into headers as Authorization, not into both")
         self.options = options or HttpOptions()
+        given = "authorization" in self.headers
+        if given and not (auth is None or auth is False):
+            raise LocalError("Credentials go into auth, or into headers as Authorization, not into both")
+        if auth is None and not given:
+            auth = AutomaticLogin(self.options)
+        elif isinstance(auth, str) or callable(auth):
+            auth = TokenAuth(auth)
+        self.auth = None if auth is None or auth is False else Unhurried(auth)
 
 
 class HttpTarget:
@@ -58,6 +67,11 @@ class HttpTarget:
         await channel.connect()
         return channel
 
+    def attend(self, clocks: Clocks) -> None:
+        """Have the clocks of requests stand still while a user logs in."""
+        if self._reach.auth is not None:
+            self._reach.auth.clocks = clocks
+
     async def ended(self) -> None:
         """Close the connections of a channel that was closed."""
         client, self._client = self._client, None
@@ -84,23 +98,44 @@ class WebSocketTarget:
     def __init__(self, url: str, reach: Reach) -> None:
         check_url(url)
         self._url = url.partition("#")[0]
+        self._web = "http" + self._url[2:]
+        """What the server is to those who give out tokens, and to a proxy."""
         self._reach = reach
         self.key = ("url", self._url)
 
     async def connect(self) -> Channel:
-        """A channel over a new WebSocket."""
+        """A channel over a new WebSocket; with credentials that are refused, others are asked for, a few times."""
+        from dovetail.transports.websocket import UpgradeRefused
+
+        auth, refusals = self._reach.auth, 0
+        if auth is None:
+            return await self._open({})
+        while True:
+            granted = await auth.headers("GET", self._web)
+            try:
+                channel = await self._open(granted)
+            except UpgradeRefused as refusal:
+                refusals += 1
+                if refusal.status not in (401, 403) or refusals > MAX_REFUSALS:
+                    raise
+                if not await auth.refused(self._web, granted, refusal.status, refusal.headers):
+                    raise
+            else:
+                auth.accepted(self._web, channel.headers)
+                return channel
+
+    async def _open(self, granted: Mapping[str, str]) -> WebSocketChannel:
         from dovetail.transports.aiohttp_client import find_proxy
         from dovetail.transports.tls import tls_context
         from dovetail.transports.websocket import connect_websocket
 
         reach, options = self._reach, self._reach.options
-        granted: Mapping[str, str] = {} if reach.auth is None else await reach.auth.headers("GET", self._url)
         secure = self._url.lower().startswith("wss:")
         return await connect_websocket(
             self._url,
             headers={**reach.headers, **granted},
             ssl=tls_context(options) if secure else None,
-            proxy=find_proxy(options.proxy, "http" + self._url[2:]),
+            proxy=find_proxy(options.proxy, self._web),
             open_timeout=options.connect_timeout,
         )
 

@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+from dovetail.auth.errors import AuthorizationFailed
 from dovetail.protocol.errors import ConnectionLost, DovetailError, HttpStatus, RemoteError
 from dovetail.protocol.revisions import NEWEST_HANDSHAKE, Revision
 from dovetail.runtime.connection import Connection, Trace
@@ -23,6 +24,7 @@ from . import probe
 from .probe import Agreement, Greeting
 from .session import ClientSession
 from .targets import AnyTarget
+from .unhurried import Clocks
 from .web import Attuned, WebChannel
 
 T = TypeVar("T")
@@ -43,6 +45,15 @@ class SseTarget(Protocol):
 
     async def ended(self) -> None:
         """Let go of what the channel needed."""
+        ...
+
+
+@runtime_checkable
+class AttendedTarget(Protocol):
+    """A target whose user may have to log in while a request waits."""
+
+    def attend(self, clocks: Clocks) -> None:
+        """Have the clocks of requests stand still meanwhile."""
         ...
 
 
@@ -203,6 +214,9 @@ class Link:
         assert isinstance(target, SseTarget)
         try:
             return await target.connect_sse()
+        except AuthorizationFailed:
+            await target.ended()
+            raise
         except DovetailError:
             await target.ended()
             return None
@@ -262,6 +276,8 @@ class Link:
         self._attuned = channel if isinstance(channel, Attuned) else None
         self.web = channel if isinstance(channel, WebChannel) else None
         self.connection = Connection(channel, self.session, self._trace)
+        if isinstance(self._target, AttendedTarget):
+            self._target.attend(self.connection.pending)
         self.connection.open()
         return self._greeting()
 

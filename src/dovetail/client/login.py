@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from hmac import compare_digest
 from typing import Self, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
 from dovetail.auth import guard
-from dovetail.auth.errors import AuthorizationFailed, Untrusted
+from dovetail.auth.errors import AuthorizationFailed, LoginNeeded, Untrusted
 from dovetail.protocol.errors import LocalError
+
+from .presence import LOGIN_VARIABLE, find_browser, wished
 
 LOGIN_SECONDS = 300.0
 """How long a user may take."""
@@ -55,12 +55,12 @@ async def loopback(
     `browser` is the program that opens pages, with its arguments; none is found where there is no screen, and then
     the user opens the address that is told.
     """
+    words = _found_browser() if browser is None else list(browser)
     callback = Callback(redirect_uri)
     async with callback:
 
         async def open_page(url: str) -> str:
             check_page(url)
-            words = find_browser() if browser is None else list(browser)
             tell(f"{'If no browser opens, log in at' if words else 'Log in at'} {url}")
             callback.expect(url)
             if words:
@@ -160,16 +160,11 @@ def check_page(url: str) -> None:
         raise Untrusted("The page of a login has letters that do not belong into a URL")
 
 
-def find_browser(environ: Mapping[str, str] = os.environ, platform: str = sys.platform) -> list[str] | None:
-    """The program that opens pages here, to be given a URL as one argument; never by way of a shell."""
-    if platform == "darwin":
-        return ["/usr/bin/open"]
-    if platform == "win32":
-        return ["rundll32.exe", "url.dll,FileProtocolHandler"]
-    opener = shutil.which("xdg-open", path=environ.get("PATH"))
-    if opener is None or not (environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY")):
-        return None
-    return [opener]
+def _found_browser() -> list[str]:
+    wish = wished()
+    if wish == "never":
+        raise LoginNeeded(f"A login is needed, and {LOGIN_VARIABLE} says that nobody is there to log in")
+    return [] if wish == "print" else find_browser() or []
 
 
 def start_browser(words: Sequence[str], url: str) -> None:

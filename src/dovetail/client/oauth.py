@@ -20,7 +20,6 @@ from dovetail.auth.discovery import Discovered
 from dovetail.auth.dpop import Prover
 from dovetail.auth.errors import AuthorizationFailed, Denied, plain
 from dovetail.auth.keys import SigningKey
-from dovetail.auth.metadata import canonical
 from dovetail.auth.stepup import StepUp
 from dovetail.auth.tokens import Account
 from dovetail.protocol.errors import LocalError
@@ -28,7 +27,7 @@ from dovetail.runtime.fetching import Fetcher
 from dovetail.transports.courier import origin
 from dovetail.transports.http_contract import HttpOptions
 
-from .accounts import MemoryTokens, TokenStore
+from .accounts import MemoryTokens, TokenStore, account_name, default_tokens
 from .login import OpenPage, loopback
 from .ways import BrowserLogin, Doorway, Situation, Way, through
 
@@ -48,7 +47,8 @@ class OAuth:
     By itself it opens the user's browser when the server first wants a token. `client_id` names a client that was
     registered by hand, `document` is the URL of a document about the client; else one is registered. `open_page`
     replaces the browser: it is given the page of the login, and returns where the user was sent back to, which is
-    `redirect_uri` with a query. `way` replaces the login: `ClientCredentials` and its like.
+    `redirect_uri` with a query. `way` replaces the login: `ClientCredentials` and its like. Tokens are gone with the
+    program, unless there is a `store`; an `account` with a name is in the user's own, if no other is given.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class OAuth:
         open_page: OpenPage | None = None,
         redirect_uri: str | None = None,
         store: TokenStore | None = None,
-        account: str = "",
+        account: str | None = None,
         dpop: bool = False,
         http: HttpOptions | None = None,
     ) -> None:
@@ -79,8 +79,10 @@ class OAuth:
             raise LocalError("What is for a login in the browser has no place beside another way to a token")
         self._way = way
         self._scopes = tuple(scopes)
-        self._store = MemoryTokens() if store is None else store
-        self._label = account
+        if store is None:
+            store = MemoryTokens() if account is None else default_tokens()
+        self._store = store
+        self._label = account or ""
         self._options = http or HttpOptions()
         self._dpop = dpop
         self._url: str | None = None
@@ -136,6 +138,11 @@ class OAuth:
         self._bind(url)
         await self._finish(self._replace(None, 401, NOTHING))
 
+    async def login_anew(self, url: str, challenge: Challenge = NOTHING) -> Account:
+        """Log in whether or not there is a login, given what the server said when it had got no token."""
+        self._bind(url)
+        return await self._finish(self._enter(challenge))
+
     async def logout(self, url: str) -> None:
         """Forget the login, and tell the authorization server where it takes note."""
         self._bind(url)
@@ -166,7 +173,7 @@ class OAuth:
     def _bind(self, url: str) -> None:
         if self._url is None:
             self._url = url
-            self._name = f"{self._label} {canonical(url)}".strip()
+            self._name = account_name(url, self._label)
             self._fetch = Fetcher(url, self._options)
         elif origin(url) != origin(self._url):
             raise LocalError(f"This login is for {self._url}: another server needs an OAuth of its own")
@@ -251,6 +258,12 @@ class OAuth:
             await self._obtain(found, challenge, wanted)
             return True
 
+    async def _enter(self, challenge: Challenge) -> Account:
+        async with self._turn, self._store.held(self._name):
+            account = await self._load()
+            found = await self._find(challenge)
+            return await self._obtain(found, challenge, self._wanted(account, found))
+
     async def _renewed(self, sent: str | None, account: Account | None, found: Discovered) -> bool:
         """Try the refresh token; not when what it gave was just refused."""
         if account is None or (account.tokens.authorization == sent and account.tokens.access_token == self._unproven):
@@ -300,7 +313,7 @@ class OAuth:
             why = plain(challenge.error_description or challenge.error or "it does not say why")
             raise AuthorizationFailed(f"{self._url} refuses the token that was just given out for it ({why})")
 
-    async def _obtain(self, found: Discovered, challenge: Challenge, before: tuple[str, ...]) -> None:
+    async def _obtain(self, found: Discovered, challenge: Challenge, before: tuple[str, ...]) -> Account:
         bound = found.protected is not None and found.protected.dpop_bound_access_tokens_required
         prover = self._prover
         if prover is None and (self._dpop or bound):
@@ -318,6 +331,7 @@ class OAuth:
         self._prover = prover
         await self._keep(account)
         self._fresh = account.tokens.access_token
+        return account
 
 
 def _doorway(open_page: OpenPage | None, redirect_uri: str | None) -> Doorway:

@@ -91,6 +91,9 @@ class Greeting:
         limit = PROBE_SECONDS if self._timeout is None else min(PROBE_SECONDS, self._timeout)
         try:
             done, _ = await asyncio.wait({probe}, timeout=limit)
+            while not done and self._connection.pending.paused:
+                # A user is logging in; that is no silence of the server's.
+                done, _ = await asyncio.wait({probe}, timeout=limit)
             if done:
                 return await self._judge(probe)
             # Silence: most likely an old server, or one that is slow to start. It gets the handshake,

@@ -200,6 +200,11 @@ class PendingRequests:
                 if pending.timer is not None:
                     pending.timer.cancel()
 
+    @property
+    def paused(self) -> bool:
+        """Whether the clocks stand still."""
+        return self._pauses > 0
+
     def resume(self) -> None:
         """Let the clocks go on, once for each pause, with the time that was left."""
         self._pauses -= 1

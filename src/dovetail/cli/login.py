@@ -1,0 +1,64 @@
+"""`dovetail login TARGET`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+
+from . import output
+from .connecting import add_output, check_server, from_environment
+from .outcome import OK
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's arguments."""
+    parser.add_argument("url", metavar="TARGET", help="the URL of the server (https:, wss:)")
+    parser.add_argument("--account", default="", metavar="NAME", help="a name, to have several logins at one server")
+    parser.add_argument("--scope", action="append", default=[], metavar="SCOPE", help="a permission to ask for")
+    parser.add_argument("--client-id", metavar="ID", help="a client that was registered by hand")
+    parser.add_argument(
+        "--client-secret-env", metavar="VARIABLE", help="the environment variable that holds the client's secret"
+    )
+    parser.add_argument("--redirect-uri", metavar="URI", help="where the login comes back to, on this machine")
+    add_output(parser)
+    parser.epilog = "Without a screen the address of the login is printed; open it on this machine."
+
+
+def run(options: argparse.Namespace) -> int:
+    """Log in."""
+    return asyncio.run(_login(options))
+
+
+async def _login(options: argparse.Namespace) -> int:
+    from dovetail.auth.challenge import NOTHING
+    from dovetail.auth.errors import AuthorizationFailed
+    from dovetail.client.accounts import default_tokens
+    from dovetail.client.knocking import knock
+    from dovetail.client.logins import logins
+    from dovetail.client.oauth import OAuth
+
+    url, store, variable = check_server(options.url), default_tokens(), options.client_secret_env
+    oauth = OAuth(
+        store=store,
+        account=options.account,
+        scopes=[scope for words in options.scope for scope in words.split()],
+        client_id=options.client_id,
+        client_secret=None if variable is None else from_environment("--client-secret-env", variable),
+        redirect_uri=options.redirect_uri,
+    )
+    wanted = await knock(url)
+    try:
+        await oauth.login_anew(url, wanted or NOTHING)
+    except AuthorizationFailed as problem:
+        if wanted is None:
+            raise AuthorizationFailed(f"{url} lets everybody in, and offers no login ({problem})") from problem
+        raise
+    [login] = [each for each in await logins(store, url) if each.account == options.account]
+    if options.format == "json":
+        output.show_json(login)
+    else:
+        who = f" as {login.user}" if login.user else ""
+        named = f", account {login.account}" if login.account else ""
+        print(output.printable(f"Logged in at {login.server}{who}{named}."), file=sys.stdout)
+    return OK

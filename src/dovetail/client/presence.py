@@ -1,0 +1,59 @@
+"""Whether somebody is there who could log in, and how to reach them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Literal, TypeAlias, cast, get_args
+
+from dovetail.protocol.errors import LocalError
+
+LOGIN_VARIABLE = "DOVETAIL_LOGIN"
+"""Says it, where it cannot be seen: a browser is opened, an address is printed, or nobody is there."""
+
+Presence: TypeAlias = Literal["browser", "print", "never"]
+
+
+def wished(environ: Mapping[str, str] = os.environ) -> Presence | None:
+    """What the user says of it."""
+    wish = environ.get(LOGIN_VARIABLE)
+    if wish and wish not in get_args(Presence):
+        raise LocalError(f"{LOGIN_VARIABLE} is browser, print or never, not {wish!r}")
+    return cast("Presence", wish) if wish else None
+
+
+def presence(environ: Mapping[str, str] = os.environ, platform: str = sys.platform) -> Presence:
+    """What the user says of it, else what can be seen: a screen with a browser, or a terminal.
+
+    A job of a CI service has neither; some pretend to.
+    """
+    if (wish := wished(environ)) is not None:
+        return wish
+    if environ.get("CI"):
+        return "never"
+    if find_browser(environ, platform) is not None:
+        return "browser"
+    return "print" if _at_terminal() else "never"
+
+
+def find_browser(environ: Mapping[str, str] = os.environ, platform: str = sys.platform) -> list[str] | None:
+    """The program that opens pages here, to be given a URL as one argument; never by way of a shell."""
+    if platform in ("darwin", "win32") and environ.get("SSH_CONNECTION"):
+        return None  # the screen is where the user is not
+    if platform == "darwin":
+        return ["/usr/bin/open"]
+    if platform == "win32":
+        return ["rundll32.exe", "url.dll,FileProtocolHandler"]
+    import shutil
+
+    opener = shutil.which("xdg-open", path=environ.get("PATH"))
+    if opener is None or not (environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY")):
+        return None
+    return [opener]
+
+
+def _at_terminal() -> bool:
+    stream = sys.stderr
+    # Programs without a console have no stderr, and one that was closed cannot be asked.
+    return stream is not None and not stream.closed and stream.isatty()
