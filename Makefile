@@ -38,6 +38,8 @@ demo: .venv/.ready
 test: check peers
 	@.ci/shells
 	@.ci/nginx
+	@.ci/keyring
+	@.ci/browser
 	@echo "== tests, examples and docs"
 	@$(PY) -m pytest -q -n $(WORKERS) $(TESTS) --ignore=tests/architecture
 	@$(MAKE) conformance

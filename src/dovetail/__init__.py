@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from dovetail.auth.errors import AuthorizationFailed, LoginNeeded
     from dovetail.auth.verify import Principal
-    from dovetail.client.accounts import FileTokens
+    from dovetail.client.accounts import FileTokens, default_tokens
     from dovetail.client.client import Client
     from dovetail.client.oauth import OAuth
     from dovetail.client.questions import Elicitation
@@ -69,6 +70,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Annotations": "types.content",
     "Audio": "types.content",
+    "AuthorizationFailed": "auth.errors",
     "BlobContents": "types.content",
     "CallToolResult": "types.tools",
     "Channel": "transports.base",
@@ -79,6 +81,7 @@ _HOMES = {
     "Context": "server.context",
     "CreateMessageParams": "types.interaction",
     "CreateMessageResult": "types.interaction",
+    "default_tokens": "client.accounts",
     "DovetailError": "protocol.errors",
     "Elicitation": "client.questions",
     "Embedded": "types.content",
@@ -93,6 +96,7 @@ _HOMES = {
     "InvalidAnswer": "protocol.errors",
     "JWTVerifier": "server.verifying",
     "LocalError": "protocol.errors",
+    "LoginNeeded": "auth.errors",
     "match_model": "protocol.sampling",
     "MissingCapability": "protocol.errors",
     "NotFound": "protocol.errors",
@@ -124,6 +128,7 @@ _HOMES = {
 __all__ = [
     "Annotations",
     "Audio",
+    "AuthorizationFailed",
     "BlobContents",
     "CallToolResult",
     "Channel",
@@ -148,6 +153,7 @@ __all__ = [
     "InvalidAnswer",
     "JWTVerifier",
     "LocalError",
+    "LoginNeeded",
     "MissingCapability",
     "NotFound",
     "OAuth",
@@ -173,6 +179,7 @@ __all__ = [
     "ToolFailed",
     "URLElicitationRequired",
     "Verifier",
+    "default_tokens",
     "match_model",
 ]
 

@@ -22,7 +22,8 @@ def test_the_block_prints_what_the_page_says(block: str, tmp_path: Path) -> None
     command.parent.mkdir()
     command.write_text(f'#!/bin/sh\nexec {shlex.join(COMMAND)} "$@"\n')
     command.chmod(0o755)
-    env = environment()
+    # A page may show commands that change a user's settings: not those of whoever runs the tests.
+    env = environment(HOME=str(tmp_path / "home"), XDG_CONFIG_HOME=str(tmp_path / "settings"))
     env["PATH"] = f"{command.parent}:{env['PATH']}"
     printed = ""
     for line in block.splitlines():

@@ -31,6 +31,9 @@ from tests.cli.commands import COMMAND, dovetail, environment
         ("run ", [FILES]),
         ("run --re", ["--reload"]),
         ("shell-completion z", ["zsh"]),
+        ("login ", []),
+        ("logout x --a", ["--account", "--all"]),
+        ("ping x --acc", ["--account"]),
         ("nonsense ", []),
     ],
 )
@@ -59,7 +62,7 @@ def test_bash_completes(tmp_path: Path) -> None:
     code = dovetail("shell-completion", "bash").out + (
         'complete_line() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=();'
         ' _dovetail; printf "%s\\n" "${COMPREPLY[@]}"; }\n'
-        'complete_line dovetail re\ncomplete_line dovetail call x add --format ""\ncomplete_line dovetail run "my"\n'
+        'complete_line dovetail rea\ncomplete_line dovetail call x add --format ""\ncomplete_line dovetail run "my"\n'
     )
     env = environment()
     env["PATH"] = f"{tmp_path}:{env['PATH']}"

@@ -70,13 +70,14 @@ class _Prompt(uvicorn.Server):
 
 
 @contextlib.asynccontextmanager
-async def serving(app: Asgi, **uvicorn_options: Any) -> AsyncIterator[str]:
+async def serving(app: Asgi, sock: socket.socket | None = None, **uvicorn_options: Any) -> AsyncIterator[str]:
     """Serve an application on the running loop; yields its address, such as http://127.0.0.1:4711.
 
-    What is still open at the end has `timeout_graceful_shutdown` (here 2 s) to end by itself.
+    What is still open at the end has `timeout_graceful_shutdown` (here 2 s) to end by itself. An application that
+    must know its address gets a socket that was bound before, which is closed in the end.
     """
     given: dict[str, Any] = {"log_level": "critical", "timeout_graceful_shutdown": 2}
-    sock = listening()
+    sock = sock or listening()
     server = _Prompt(uvicorn.Config(app, **{**given, **uvicorn_options}))
     task = asyncio.create_task(server.serve(sockets=[sock]))
     try:

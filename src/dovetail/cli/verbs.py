@@ -17,6 +17,10 @@ VERBS = {
     "complete": "complete an argument of a prompt or a resource template",
     "watch": "show changes at a server as they happen",
     "ping": "see whether a server answers, and who it is",
+    "dev-auth": "run an authorization server for development",
+    "login": "log in to a server behind a URL, through the browser",
+    "logout": "forget a login, and have it revoked",
+    "accounts": "show the logins that there are",
     "snapshot": "write down a server's interface, or compare it with what was written down",
     "shell-completion": "print the code that lets a shell complete this command",
 }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from dovetail import lazily
 
 if TYPE_CHECKING:
+    from .authority.authority import DevAuth
     from .comparing import Change, changes, report
     from .describing import Interface, interface
     from .playback import TranscriptDiffers, play_back
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Asked": "testing.script",
     "Change": "testing.comparing",
+    "DevAuth": "testing.authority.authority",
     "Interface": "testing.describing",
     "Line": "testing.transcript",
     "Replay": "testing.replay",
@@ -41,6 +43,7 @@ _HOMES = {
 __all__ = [
     "Asked",
     "Change",
+    "DevAuth",
     "Interface",
     "Line",
     "Replay",

@@ -1,0 +1,101 @@
+"""The authorization server on uvicorn: on a loop that runs already, or as a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncGenerator, Callable, Generator
+
+import uvicorn
+
+from dovetail.server.addresses import address_of, at_port
+from dovetail.server.signals import run_to_the_end
+
+from .site import Site
+
+GRACE = 2.0
+
+
+class _Uvicorn(uvicorn.Server):
+    """Says when it is ready; signals are not its business."""
+
+    def __init__(self, site: Site, started: Callable[[], None]) -> None:
+        config = uvicorn.Config(
+            site,
+            ws="none",
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            timeout_graceful_shutdown=int(GRACE),
+        )
+        super().__init__(config)
+        self._begun = started
+        self._ended = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Leave them to who runs us."""
+        yield
+
+    async def main_loop(self) -> None:
+        """Wait for the end."""
+        await self.on_tick(0)
+        self._begun()
+        await self._ended.wait()
+
+    def end(self) -> None:
+        """Come to an end, now."""
+        self._ended.set()
+
+
+class _Process:
+    """What a process serves with."""
+
+    def __init__(self, site: Site, sockets: list[socket.socket], started: Callable[[], None]) -> None:
+        self._sockets = sockets
+        self._uvicorn = _Uvicorn(site, self._begun)
+        self._started = started
+        self.running = False
+
+    async def run(self) -> None:
+        """Serve until stopped."""
+        await self._uvicorn.serve(self._sockets)
+
+    def stop(self) -> None:
+        """Come to an end."""
+        self.running = False
+        self._uvicorn.end()
+
+    def _begun(self) -> None:
+        self.running = True
+        self._started()
+
+
+def run_process(site: Site, port: int, bound: Callable[[str], None], started: Callable[[], None]) -> None:
+    """Serve on this machine alone until a signal says to end; `bound` is told the address."""
+    sockets = at_port("127.0.0.1", port, allow_remote=False)()
+    bound(f"http://{address_of(sockets[0])}")
+    run_to_the_end(lambda: _Process(site, sockets, started), GRACE)
+
+
+@contextlib.asynccontextmanager
+async def on_this_loop(site: Site, port: int, bound: Callable[[str], None]) -> AsyncGenerator[None]:
+    """Serve meanwhile."""
+    sockets = at_port("127.0.0.1", port, allow_remote=False)()
+    bound(f"http://{address_of(sockets[0])}")
+    ready = asyncio.Event()
+    server = _Uvicorn(site, ready.set)
+    serving = asyncio.create_task(server.serve(sockets))
+    try:
+        waiting = asyncio.create_task(ready.wait())
+        await asyncio.wait([waiting, serving], return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        yield
+    finally:
+        server.end()
+        await serving
+        for one in sockets:
+            one.close()
