@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -46,8 +47,8 @@ async def test_what_is_for_ann_is_not_there_for_bob(revision: str) -> None:
             await bob.call("how_many")
 
 
-@pytest.mark.parametrize("auth", [None, "eve-example"])
-async def test_strangers_do_not_get_in(auth: str | None) -> None:
+@pytest.mark.parametrize("auth", [False, "eve-example"])
+async def test_strangers_do_not_get_in(auth: Literal[False] | str) -> None:
     async with serving(remote.server.asgi()) as url:
         with pytest.raises(ConnectionLost, match="401"):
             await Client(f"{url}/mcp", auth=auth).open()
