@@ -1,0 +1,107 @@
+"""The form of the record: lines of JSON, each bound to the one before it by SHA-256 and sealed with a key.
+
+A line is `{…fields…,"hash":"…","seal":"…"}` and a newline. `hash` is the SHA-256 of the hash before it and of all bytes
+of the line up to it; `seal` is an HMAC of `hash`. A second file, the head, says how many records there are, how many
+bytes, and which hash is the last, under a seal too: without it nobody could see that the end was cut off.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+START = "0" * 64
+"""Stands before the first record."""
+HEAD_BYTES = 20 + 1 + 20 + 1 + 64 + 1 + 64 + 1
+
+_TAIL = re.compile(rb',"hash":"([0-9a-f]{64})","seal":"([0-9a-f]{64})"}\n')
+TAIL_BYTES = len(b',"hash":"' + b"0" * 64 + b'","seal":"' + b"0" * 64 + b'"}\n')
+_HEAD = re.compile(rb"([0-9]{20}) ([0-9]{20}) ([0-9a-f]{64}) ([0-9a-f]{64})\n")
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One thing that happened."""
+
+    n: int
+    """Its number; the first, number 0, opens the record and says whose it is."""
+    at: str
+    """When, in UTC."""
+    event: str
+    server: str = ""
+    name: str = ""
+    by: str | None = None
+    """Who decided: "policy", "person" or "nobody"."""
+    rule: str = ""
+    definition: str | None = None
+    details: dict[str, Any] = {}
+
+
+class Link(msgspec.Struct, frozen=True):
+    """A line of the record, taken apart."""
+
+    body: bytes
+    hash: str
+    seal: str
+
+
+class Head(msgspec.Struct, frozen=True):
+    """How far the record goes."""
+
+    count: int
+    size: int
+    hash: str
+
+
+_encode = msgspec.json.Encoder(enc_hook=str).encode
+
+
+def encode_record(record: Record, before: str, key: bytes) -> tuple[bytes, str]:
+    """The line of a record, and its hash."""
+    body = _encode(record)[:-1]
+    digest = link_hash(before, body)
+    return b'%b,"hash":"%b","seal":"%b"}\n' % (body, digest.encode(), seal(key, digest).encode()), digest
+
+
+def link_hash(before: str, body: bytes) -> str:
+    """The hash of a line that follows a hash."""
+    return sha256(before.encode() + body).hexdigest()
+
+
+def seal(key: bytes, digest: str) -> str:
+    """What only a holder of the key can write beside a hash."""
+    return hmac.digest(key, b"record " + digest.encode(), "sha256").hex()
+
+
+def split_line(line: bytes) -> Link | None:
+    """Take a line apart; None if it is none of ours."""
+    found = _TAIL.fullmatch(line, len(line) - TAIL_BYTES) if len(line) > TAIL_BYTES else None
+    if found is None:
+        return None
+    return Link(line[:-TAIL_BYTES], found[1].decode(), found[2].decode())
+
+
+def read_record(link: Link) -> Record | None:
+    """What a line says; None if it cannot be read."""
+    try:
+        return msgspec.json.decode(link.body + b"}", type=Record)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def encode_head(head: Head, key: bytes) -> bytes:
+    """The content of the head file; always of the same length, so that it can be written over."""
+    text = b"%020d %020d %b" % (head.count, head.size, head.hash.encode())
+    return b"%b %b\n" % (text, hmac.digest(key, b"head " + text, "sha256").hex().encode())
+
+
+def decode_head(content: bytes, key: bytes) -> Head | None:
+    """What the head says; None if it was not written with this key."""
+    found = _HEAD.fullmatch(content)
+    if found is None:
+        return None
+    head = Head(int(found[1]), int(found[2]), found[3].decode())
+    return head if hmac.compare_digest(encode_head(head, key), content) else None

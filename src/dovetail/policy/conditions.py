@@ -1,0 +1,191 @@
+"""What a rule can ask of an argument's value: equals, one of, like, under a folder, outside of one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import NoneType
+from typing import Any, TypeAlias, cast
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from .globs import matches
+
+
+class Equals(msgspec.Struct, frozen=True, tag="equals"):
+    """The value is this one, of the same JSON type: 1 is not true, and 1.0 is 1."""
+
+    value: Any
+
+    def holds(self, value: Any) -> bool:
+        """Whether a value passes."""
+        return _same(value, self.value)
+
+    def __str__(self) -> str:
+        return f"is {_shown(self.value)}"
+
+
+class OneOf(msgspec.Struct, frozen=True, tag="one_of"):
+    """The value is one of these."""
+
+    values: tuple[Any, ...]
+
+    def holds(self, value: Any) -> bool:
+        """Whether a value passes."""
+        return any(_same(value, known) for known in self.values)
+
+    def __str__(self) -> str:
+        return f"is one of {', '.join(map(_shown, self.values))}"
+
+
+class Like(msgspec.Struct, frozen=True, tag="like"):
+    """The value is a text that fits a pattern with `*` and `?`."""
+
+    pattern: str
+
+    def holds(self, value: Any) -> bool:
+        """Whether a value passes."""
+        return isinstance(value, str) and matches(self.pattern, value)
+
+    def __str__(self) -> str:
+        return f"is like {_shown(self.pattern)}"
+
+
+class Under(msgspec.Struct, frozen=True, tag="under"):
+    """The value is an absolute path, or a `file:` URI, of the folder itself or of something in it.
+
+    Links and `..` are followed first, and then whole names are compared: `/home/me/project2` is not under
+    `/home/me/project` (CVE-2025-53110), and a link out of the folder leads out of it (CVE-2025-53109). A relative path
+    is under no folder, since only the server knows what it is relative to.
+    """
+
+    folder: str
+
+    def holds(self, value: Any) -> bool:
+        """Whether a value passes."""
+        found = _resolved(value)
+        return found is not None and _contains(_folder(self.folder), found)
+
+    def __str__(self) -> str:
+        return f"is under {self.folder}"
+
+
+class Outside(msgspec.Struct, frozen=True, tag="outside"):
+    """The value is anything but a path under the folder: another path, a relative one, no path at all, or missing."""
+
+    folder: str
+
+    def holds(self, value: Any) -> bool:
+        """Whether a value passes."""
+        return not Under(self.folder).holds(value)
+
+    def __str__(self) -> str:
+        return f"is not under {self.folder}"
+
+
+Condition: TypeAlias = Equals | OneOf | Like | Under | Outside
+
+_ABSENT = object()
+
+
+def values_at(arguments: dict[str, Any], place: str) -> list[Any]:
+    """The values at a place: `/a/b` is a JSON pointer (RFC 6901), `a.b` the same by names; `*` is every item.
+
+    A place that leads nowhere gives nothing.
+    """
+    if place.startswith("/"):
+        steps = [step.replace("~1", "/").replace("~0", "~") for step in place[1:].split("/")]
+    else:
+        steps = [place] if place in arguments else place.split(".")
+    found: list[Any] = [arguments]
+    for step in steps:
+        found = [inner for value in found for inner in _within(value, step)]
+    return found
+
+
+def all_hold(condition: Condition, arguments: dict[str, Any], place: str) -> bool:
+    """Whether it is certain: there is something at the place, and everything there passes."""
+    found = values_at(arguments, place)
+    return bool(found) and all(map(condition.holds, found))
+
+
+def any_holds(condition: Condition, arguments: dict[str, Any], place: str) -> bool:
+    """Whether something at the place passes; what is missing is outside of every folder."""
+    found = values_at(arguments, place)
+    return any(map(condition.holds, found)) if found else isinstance(condition, Outside)
+
+
+def _within(value: Any, step: str) -> Iterator[Any]:
+    if isinstance(value, dict):
+        members = cast("dict[str, Any]", value)
+        if step in members:
+            yield members[step]
+        elif step == "*":
+            yield from members.values()
+    elif isinstance(value, list):
+        items = cast("list[Any]", value)
+        if step == "*":
+            yield from items
+        elif step.isdecimal() and len(step) < 10 and int(step) < len(items):
+            yield items[int(step)]
+
+
+def _same(value: Any, known: Any) -> bool:
+    if isinstance(value, bool) or isinstance(known, bool):
+        return value is known
+    if isinstance(value, dict) and isinstance(known, dict):
+        these, those = cast("dict[str, Any]", value), cast("dict[str, Any]", known)
+        return these.keys() == those.keys() and all(_same(these[name], those[name]) for name in these)
+    if isinstance(value, list) and isinstance(known, list):
+        left, right = cast("list[Any]", value), cast("list[Any]", known)
+        return len(left) == len(right) and all(_same(a, b) for a, b in zip(left, right, strict=True))
+    return isinstance(value, (int, float, str, NoneType)) and value == known
+
+
+def _resolved(value: Any) -> Path | None:
+    """Where a path leads in the end; None for what is no absolute path."""
+    if not isinstance(value, str) or "\0" in value:
+        return None
+    text = _path_of(value) if value[:5].lower() == "file:" else value
+    if text is None or not os.path.isabs(text):
+        return None
+    try:
+        return Path(os.path.realpath(text))
+    except (OSError, ValueError):
+        return None
+
+
+def _contains(folder: Path, path: Path) -> bool:
+    """By names, and where these differ by what is on the disk: not every file system tells capital letters apart."""
+    if path.is_relative_to(folder):
+        return True
+    try:
+        wanted = folder.stat()
+    except (OSError, ValueError):
+        return False
+    for above in (path, *path.parents):
+        with contextlib.suppress(OSError, ValueError):
+            if os.path.samestat(above.stat(), wanted):
+                return True
+    return False
+
+
+def _path_of(uri: str) -> str | None:
+    parts = urlsplit(uri)
+    if parts.netloc not in ("", "localhost") or parts.query or parts.fragment:
+        return None
+    path = unquote(parts.path)
+    if "\0" in path:
+        return None
+    return path.lstrip("/") if os.name == "nt" else path
+
+
+def _folder(text: str) -> Path:
+    return Path(os.path.realpath(os.path.expanduser(text)))
+
+
+def _shown(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,217 @@
+"""Rules, and what they say together: allow, ask or deny."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from dovetail.protocol.errors import LocalError
+from dovetail.types.tools import ToolAnnotations
+
+from .actions import Action, Decision, Kind, Verdict
+from .conditions import Condition, all_hold, any_holds
+from .globs import matches
+
+Hint: TypeAlias = Literal["read_only", "destructive", "idempotent", "open_world"]
+
+HINTS: Mapping[Hint, bool] = MappingProxyType(
+    {"read_only": False, "destructive": True, "idempotent": False, "open_world": True}
+)
+"""What holds of a tool that says nothing (schema, ToolAnnotations)."""
+
+_SUBJECTS: Mapping[str, str] = MappingProxyType(
+    {
+        "launch": "the start of",
+        "tool": "any tool of",
+        "prompt": "any prompt of",
+        "resource": "any resource of",
+        "sampling": "questions to a model by",
+        "sampling-answer": "a model's answers to",
+        "context": "more of the conversation for",
+        "elicitation": "questions to the person by",
+        "roots": "folders named to",
+        "definition": "changed definitions of",
+        "*": "everything of",
+    }
+)
+_VERBS: Mapping[Verdict, str] = MappingProxyType({"allow": "allow", "ask": "ask about", "deny": "deny"})
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """One rule: a verdict, and what it is about. What is not named may be anything.
+
+    A rule without `kind` is about tools, but a `deny` that names nothing of a tool is about everything. A rule that
+    allows and looks at what a server says of its tool holds for trusted servers only (tools, "Tool": annotations are
+    untrusted unless the server is trusted).
+    """
+
+    verdict: Verdict
+    server: str = "*"
+    tool: str | None = None
+    """A pattern for names of tools, with `*` and `?`."""
+    kind: Kind | Literal["*"] | None = None
+    name: str | None = None
+    """A pattern for what else has a name: prompts, and the URIs of resources."""
+    arguments: dict[str, Condition] = {}
+    """Conditions by JSON pointer or dotted name. To allow, all must hold; to ask or deny, of each place any value."""
+    read_only: bool | None = None
+    destructive: bool | None = None
+    idempotent: bool | None = None
+    open_world: bool | None = None
+    trusted: bool | None = None
+    definition: str | None = None
+    """SHA-256 of the only definition that it is about."""
+    launch: str | None = None
+    """`LaunchSpec.digest` of the only program that it is about."""
+    origin: str = "code"
+    """The file and line that it stands in."""
+
+    def __post_init__(self) -> None:
+        if self.tool is not None and (self.name is not None or self.kind not in (None, "tool")):
+            raise LocalError("A rule with `tool` is about tools: leave out `kind` and `name`")
+        if self.about not in ("tool",) and (self.arguments or self.hints):
+            raise LocalError(f"A rule about {self.about!r} cannot look at arguments or annotations, which tools have")
+
+    @property
+    def about(self) -> Kind | Literal["*"]:
+        """The kind of action that it is about."""
+        if self.kind is not None:
+            return self.kind
+        wide = self.verdict == "deny" and self.tool is None and not self.arguments and not self.hints
+        return "*" if wide and self.name is None else "tool"
+
+    @property
+    def hints(self) -> dict[Hint, bool]:
+        """What it wants of a tool's annotations."""
+        wanted: dict[Hint, bool] = {}
+        for hint in HINTS:
+            value: bool | None = getattr(self, hint)
+            if value is not None:
+                wanted[hint] = value
+        return wanted
+
+    def matches(self, action: Action) -> bool:
+        """Whether it is about this action."""
+        pattern = self.tool if self.tool is not None else self.name
+        return (
+            self.about in ("*", action.kind)
+            and matches(self.server, action.server)
+            and (pattern is None or matches(pattern, action.name))
+            and self.trusted in (None, action.trusted)
+            and self.definition in (None, action.definition)
+            and self.launch in (None, action.launch)
+            and self._fits_hints(action)
+            and self._fits_arguments(action.arguments)
+        )
+
+    def _fits_arguments(self, arguments: dict[str, Any]) -> bool:
+        hold = all_hold if self.verdict == "allow" else any_holds
+        return all(hold(condition, arguments, place) for place, condition in self.arguments.items())
+
+    def _fits_hints(self, action: Action) -> bool:
+        wanted = self.hints
+        if not wanted:
+            return True
+        if action.trusted:
+            said = hints_of(action.annotations)
+            return all(said[hint] is value for hint, value in wanted.items())
+        if self.verdict == "allow":
+            return False
+        # A server that nobody trusts is believed the worse of what it says and of what holds if it says nothing.
+        return all(value is HINTS[hint] or _said(action.annotations, hint) is value for hint, value in wanted.items())
+
+    def __str__(self) -> str:
+        return f"{self.sentence()} ({self.origin})"
+
+    def sentence(self) -> str:
+        """The rule in words."""
+        return " ".join([_VERBS[self.verdict], self._subject(), *self._conditions()])
+
+    def _subject(self) -> str:
+        about = self.about
+        pattern = self.tool if self.tool is not None else self.name
+        subject = _SUBJECTS[about]
+        if pattern not in (None, "*"):
+            subject = f"{about} {pattern} of"
+        trust = {None: "", True: "trusted ", False: "untrusted "}[self.trusted]
+        return f"{subject} any {trust}server" if self.server == "*" else f"{subject} {trust}{self.server}"
+
+    def _conditions(self) -> list[str]:
+        told = [f"it is {'' if value else 'not '}{hint.replace('_', '-')}" for hint, value in self.hints.items()]
+        told += [f"{place} {condition}" for place, condition in self.arguments.items()]
+        if self.definition is not None:
+            told.append("its definition has not changed")
+        if self.launch is not None and self.definition is None:
+            told.append("the server is started as it was")
+        return ["if", " and ".join(told)] if told else []
+
+
+DEFAULTS: tuple[Rule, ...] = (
+    Rule("allow", tool="*", read_only=True, trusted=True, origin="default"),
+    Rule("ask", tool="*", origin="default"),
+    Rule("allow", kind="prompt", origin="default"),
+    Rule("allow", kind="resource", origin="default"),
+    Rule("ask", kind="*", origin="default"),
+)
+"""What holds where no other rule does: whoever picks a prompt or a resource wants it; all else is asked."""
+
+_STRICTNESS: Mapping[Verdict, int] = MappingProxyType({"allow": 0, "ask": 1, "deny": 2})
+
+
+class Policy:
+    """Rules in their order; a matching `deny` always wins, else the first that matches says it.
+
+    `Policy()` has the built-in defaults only. It never changes: `with_rules` gives another one.
+    """
+
+    __slots__ = ("_rules",)
+
+    def __init__(self, rules: Iterable[Rule] = ()) -> None:
+        self._rules = tuple(rules)
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """Those that were given; the defaults come after them."""
+        return self._rules
+
+    def with_rules(self, *rules: Rule) -> Policy:
+        """A policy in which these rules come before the others."""
+        return Policy((*rules, *self._rules))
+
+    def decide(self, action: Action, answers: Iterable[Rule] = ()) -> Decision:
+        """What is to be done; `answers` are what a person said before (`Remembered.answers`), and come first."""
+        first: Rule | None = None
+        for rule in (*answers, *self._rules, *DEFAULTS):
+            if (first is None or rule.verdict == "deny") and rule.matches(action):
+                if rule.verdict == "deny":
+                    return Decision("deny", str(rule))
+                first = rule
+        if first is None:  # the last default matches everything; without it nothing is allowed
+            return Decision("deny", "deny what no rule is about (default)")
+        return Decision(first.verdict, str(first))
+
+
+def stricter(one: Verdict, other: Verdict) -> Verdict:
+    """The stricter of two verdicts."""
+    return max(one, other, key=_STRICTNESS.__getitem__)
+
+
+def hints_of(annotations: ToolAnnotations | None) -> dict[Hint, bool]:
+    """What a tool says of itself, with what holds where it says nothing.
+
+    Only a tool that changes something can destroy anything or do it twice (schema, ToolAnnotations).
+    """
+    found: dict[Hint, bool] = {}
+    for hint, default in HINTS.items():
+        said = _said(annotations, hint)
+        found[hint] = default if said is None else said
+    if found["read_only"]:
+        found["destructive"], found["idempotent"] = False, True
+    return found
+
+
+def _said(annotations: ToolAnnotations | None, hint: Hint) -> bool | None:
+    return None if annotations is None else getattr(annotations, f"{hint}_hint")

@@ -1,0 +1,141 @@
+"""What rules ask of arguments; above all, whether a path is under a folder."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dovetail.policy.conditions import Equals, Like, OneOf, Outside, Under, all_hold, any_holds, values_at
+
+ARGUMENTS = {
+    "path": "/a",
+    "a.b": 1,
+    "a": {"b": 2, "c/d": 3, "~": 4},
+    "items": [{"id": 1}, {"id": 2}],
+    "*": "star",
+}
+
+
+@pytest.mark.parametrize(
+    ("place", "values"),
+    [
+        ("path", ["/a"]),
+        ("/path", ["/a"]),
+        ("a.b", [1]),
+        ("/a/b", [2]),
+        ("/a/c~1d", [3]),
+        ("/a/~0", [4]),
+        ("items.*.id", [1, 2]),
+        ("/items/1/id", [2]),
+        ("items.9.id", []),
+        ("items.-1", []),
+        ("nothing", []),
+        ("path.x", []),
+        ("*", ["star"]),
+    ],
+)
+def test_places(place: str, values: list[Any]) -> None:
+    assert values_at(ARGUMENTS, place) == values
+
+
+@pytest.mark.parametrize(
+    ("condition", "value", "holds"),
+    [
+        (Equals(1), 1, True),
+        (Equals(1), 1.0, True),
+        (Equals(1), True, False),
+        (Equals(True), 1, False),
+        (Equals(None), None, True),
+        (Equals({"a": [1]}), {"a": [1]}, True),
+        (Equals({"a": [1]}), {"a": [True]}, False),
+        (Equals("x"), "X", False),
+        (OneOf(("a", "b")), "b", True),
+        (OneOf(("a", "b")), "c", False),
+        (OneOf(()), None, False),
+        (Like("re*"), "read", True),
+        (Like("*"), 5, False),
+    ],
+)
+def test_values(condition: Equals | OneOf | Like, value: Any, holds: bool) -> None:
+    assert condition.holds(value) is holds
+
+
+class TestUnder:
+    @pytest.fixture
+    def project(self, tmp_path: Path) -> Path:
+        folder = tmp_path / "project"
+        (folder / "sub").mkdir(parents=True)
+        (tmp_path / "project2").mkdir()
+        (tmp_path / "secret").write_text("s")
+        (folder / "link").symlink_to(tmp_path / "secret")
+        (folder / "out").symlink_to(tmp_path)
+        (tmp_path / "way-in").symlink_to(folder)
+        return folder
+
+    @pytest.mark.parametrize("path", ["", "/", "/sub", "/sub/../new.txt", "/not/there/yet", "/sub/./x"])
+    def test_within(self, project: Path, path: str) -> None:
+        assert Under(str(project)).holds(f"{project}{path}")
+        assert not Outside(str(project)).holds(f"{project}{path}")
+
+    @pytest.mark.parametrize(
+        "path",
+        [
+            "2",  # the prefix of another folder's name (CVE-2025-53110)
+            "2/x",
+            "/../secret",
+            "/sub/../../secret",
+            "/link",  # a link out of the folder (CVE-2025-53109)
+            "/out/secret",
+            "/out/not-there-yet",
+            "\0/x",
+            "/../project2/x",
+        ],
+    )
+    def test_outside(self, project: Path, path: str) -> None:
+        assert not Under(str(project)).holds(f"{project}{path}")
+        assert Outside(str(project)).holds(f"{project}{path}")
+
+    @pytest.mark.parametrize("value", ["sub", "./sub", "", "~/x", None, 5, ["/a"], {"path": "/a"}, "C:\\x", "~root"])
+    def test_what_is_no_absolute_path_is_nowhere(self, project: Path, value: Any) -> None:
+        assert not Under(str(project)).holds(value)
+        assert not Under("/").holds(value)
+        assert Outside("/").holds(value)
+
+    def test_a_link_into_the_folder_leads_there(self, project: Path) -> None:
+        assert Under(str(project)).holds(str(project.parent / "way-in" / "sub"))
+        assert Under(str(project.parent / "way-in")).holds(str(project / "sub"))
+
+    def test_uris_of_files(self, project: Path) -> None:
+        under = Under(str(project))
+        assert under.holds(f"file://{project}/sub")
+        assert under.holds(f"file://localhost{project}/sub")
+        assert not under.holds(f"file://{project}/%2e%2e/secret")
+        assert not under.holds(f"file://{project}%2f..%2fsecret")
+        assert not under.holds(f"file://elsewhere{project}/sub")
+        assert not under.holds(f"file:///{project.name}")
+        assert not under.holds(f"https://x{project}/sub")
+
+    def test_the_users_folder(self, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HOME", str(project.parent))
+        assert Under("~/project").holds(str(project / "x"))
+        assert not Under("~/project").holds("~/project/x"), "only a shell knows what ~ is"
+
+    def test_capital_letters_are_what_the_file_system_takes_them_for(self, project: Path) -> None:
+        shouted = project.parent / "PROJECT"
+        assert Under(str(project)).holds(f"{shouted}/x") is shouted.exists()
+        assert Outside(str(project)).holds(f"{shouted}/x") is not shouted.exists()
+
+    def test_it_is_not_fooled_by_where_we_are(self, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(project)
+        assert not Under(os.getcwd()).holds("sub")
+
+
+def test_to_allow_all_must_hold_and_to_deny_any() -> None:
+    paths = {"paths": ["/a/x", "/etc/passwd"]}
+    assert not all_hold(Under("/a"), paths, "paths.*")
+    assert any_holds(Under("/a"), paths, "paths.*")
+    assert any_holds(Outside("/a"), paths, "paths.*")
+    assert not all_hold(Under("/a"), {"paths": []}, "paths.*"), "nothing there is nothing to rely on"
+    assert any_holds(Outside("/a"), {}, "paths.*"), "what is missing the server chooses"
+    assert not any_holds(Under("/a"), {}, "paths.*")
