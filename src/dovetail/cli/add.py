@@ -1,0 +1,117 @@
+"""`dovetail add KEY -- COMMAND…` and `dovetail add KEY URL`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Any
+
+from .configuring import (
+    Person,
+    add_file,
+    add_secrets,
+    chosen_file,
+    entry_of,
+    kept,
+    opened,
+    record,
+    tell,
+    wants_keyring,
+    warn,
+)
+from .outcome import OK, Failed
+from .screen import Screen
+from .values import read_pairs
+from .verbs import UsageError
+
+if TYPE_CHECKING:
+    from dovetail.host.config.document import Document
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's arguments."""
+    parser.usage = "dovetail add KEY URL [options] | dovetail add KEY [options] -- COMMAND…"
+    parser.add_argument("key", metavar="KEY", help="what to call the server")
+    parser.add_argument("url", nargs="?", metavar="URL", help="where it is (https:, ws:)")
+    parser.add_argument("--env", action="append", default=[], metavar="KEY=VALUE", help="set for the server's process")
+    parser.add_argument("--cwd", metavar="DIR", help="where the server's process runs")
+    parser.add_argument("--header", action="append", default=[], metavar="NAME=VALUE", help="send with every request")
+    parser.add_argument("--type", choices=("http", "sse", "ws"), help="how to talk to a URL (default: by its scheme)")
+    parser.add_argument("--replace", action="store_true", help="in place of a server of the same name")
+    add_secrets(parser)
+    add_file(parser)
+    parser.epilog = "Values may hold ${VAR}, ${VAR:-default} and ${input:id}; what is asked for goes to the keyring."
+
+
+def run(options: argparse.Namespace) -> int:
+    """Add it."""
+    server = _server(options)
+    with Screen(sys.stderr) as screen:
+        return asyncio.run(_add(options, server, Person(screen)))
+
+
+def _server(options: argparse.Namespace) -> dict[str, Any]:
+    command, env, headers = options.after_dashes, read_pairs(options.env), read_pairs(options.header, "NAME=VALUE")
+    if bool(command) == (options.url is not None):
+        raise UsageError("give either a URL, or a command after --: dovetail add KEY -- COMMAND…")
+    if not options.key.strip():
+        raise UsageError("the KEY is empty")
+    if command:
+        if headers or options.type:
+            raise UsageError("--header and --type are for a URL")
+        given = {"type": "stdio", "command": command[0], "args": command[1:], "env": env, "cwd": options.cwd}
+    else:
+        if env or options.cwd:
+            raise UsageError("--env and --cwd are for a command")
+        kind = options.type or ("ws" if options.url.lower().startswith(("ws:", "wss:")) else "http")
+        given = {"type": kind, "url": options.url, "headers": headers}
+    return {name: value for name, value in given.items() if value}
+
+
+async def _add(options: argparse.Namespace, server: dict[str, Any], person: Person) -> int:
+    from dovetail.host.config.editing import edit_file, input_ids, server_keys
+    from dovetail.host.config.hiding import hide, left_in_arguments
+    from dovetail.host.secrets import Secrets
+
+    file, key = chosen_file(options), options.key
+    document = opened(file)
+    if key in server_keys(document) and not options.replace:
+        raise Failed("exists", f"{file} has a server {key!r} already; --replace puts this one in its place")
+    without, hidden = hide(key, server, input_ids(document))
+    if await wants_keyring(options, person, [each.where for each in hidden]):
+        server = without
+    else:
+        hidden = []
+    record("add", key, file, entry=server)
+    secrets = Secrets(on_input=person.value if person.there else None)
+    declarations = [each.declaration(key) for each in hidden]
+    await kept(
+        secrets, file, hidden, lambda: edit_file(file, lambda before: _changed(before, key, server, declarations))
+    )
+    warn([f"{place} looks like a secret; it stands in the file" for place in left_in_arguments(server)])
+    entry, _ = entry_of(file, key)
+    missing = [each for each in entry.inputs if await secrets.known(each) is None] if entry is not None else []
+    for wanted in missing:
+        await secrets.ask(key, wanted)
+    problem = entry.problem if entry is not None else None
+    if problem is not None:
+        warn([f"it cannot be started yet: {problem}"])
+    tell(options, f"Added {key} to {file}.", {"file": file, "key": key, "problem": problem})
+    return OK
+
+
+def _changed(document: Document, key: str, server: dict[str, Any], declarations: list[dict[str, Any]]) -> str:
+    from dovetail.host.config.document import Document
+    from dovetail.host.config.editing import input_ids, put_input, put_server
+    from dovetail.host.config.hiding import declare
+    from dovetail.host.config.variables import input_names
+
+    text = put_server(document, key, server)
+    known = [*input_ids(document), *(each["id"] for each in declarations)]
+    values = [server.get("url", ""), server.get("command", ""), server.get("cwd", ""), *server.get("args", ())]
+    values += [*server.get("env", {}).values(), *server.get("headers", {}).values()]
+    named = dict.fromkeys(name for value in values for name in input_names(value) if name not in known)
+    for declaration in [*declarations, *(declare(name, f"{name} of {key}") for name in named)]:
+        text = put_input(Document(document.file, text), declaration)
+    return text

@@ -1,0 +1,26 @@
+"""`dovetail disable KEY`."""
+
+from __future__ import annotations
+
+import argparse
+
+from .configuring import add_file, check_key, chosen_file, record, tell
+from .outcome import OK
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's arguments."""
+    parser.add_argument("key", metavar="KEY", help="the server")
+    add_file(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Switch it off."""
+    from dovetail.host.config.editing import edit_file, switch_off
+
+    file, key = chosen_file(options), options.key
+    check_key(file, key)
+    record("disable", key, file)
+    edit_file(file, lambda document: switch_off(document, key))
+    tell(options, f"Disabled {key} in {file}.", {"file": file, "key": key, "enabled": False})
+    return OK

@@ -1,0 +1,1 @@
+"""Many servers under one person's control."""

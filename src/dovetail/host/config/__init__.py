@@ -1,0 +1,1 @@
+"""Configuration files that people already have: reading, editing and watching them."""

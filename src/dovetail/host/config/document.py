@@ -1,0 +1,63 @@
+"""A configuration file as it was read: its text, its values, and the line of each."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from dovetail.host.entries import Origin
+
+from .jsonc import BadJson, Lines, Node, Object, parse
+from .problems import BadConfig
+
+MAX_BYTES = 32_000_000
+"""More than any such file has; `~/.claude.json` holds a history too and grows to some megabytes."""
+
+BOM = "\ufeff"
+
+
+class Document:
+    """The text of one file and what it says."""
+
+    def __init__(self, file: str, text: str) -> None:
+        self.file = file
+        self.text = text
+        self._lines = Lines(text)
+        # An editor on Windows may have put a mark before the text; a blank in its place keeps all offsets.
+        readable = " " + text[1:] if text.startswith(BOM) else text
+        try:
+            root = parse(readable)
+        except BadJson as problem:
+            raise BadConfig(str(problem), self.origin_at(problem.offset)) from None
+        if not isinstance(root, Object):
+            raise BadConfig("a configuration is an object: { … }", self.origin(root))
+        self.root = root
+
+    def origin(self, node: Node) -> Origin:
+        """Where a value stands."""
+        return self.origin_at(node.start)
+
+    def origin_at(self, offset: int) -> Origin:
+        """Where a place in the text is."""
+        return Origin(self.file, self._lines.at(offset))
+
+
+def read_document(path: str | os.PathLike[str]) -> Document:
+    """Read a file; `BadConfig` where that cannot be done."""
+    file = os.path.abspath(path)
+    return Document(file, read_text(file))
+
+
+def read_text(file: str) -> str:
+    """The text of a file, with its own line ends."""
+    try:
+        content = Path(file).read_bytes()
+    except OSError as problem:
+        raise BadConfig(f"the file cannot be read: {problem.strerror or problem}", Origin(file)) from None
+    if len(content) > MAX_BYTES:
+        raise BadConfig(f"the file has more than {MAX_BYTES:,} bytes", Origin(file))
+    try:
+        return content.decode()
+    except UnicodeDecodeError as problem:
+        line = content.count(b"\n", 0, problem.start) + 1
+        raise BadConfig("the file is not UTF-8", Origin(file, line)) from None

@@ -1,0 +1,60 @@
+"""A server as a configuration file names it, and the values that it wants from the person."""
+
+from __future__ import annotations
+
+import msgspec
+
+from dovetail.policy.launch import LaunchSpec
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """Where something stands: the file, and the line in it, from 1."""
+
+    file: str
+    line: int = 0
+    """0 is for what no file says: a program gave it."""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+
+IN_CODE = Origin("the program")
+"""Where a server stands that a program names by itself."""
+
+
+class Input(msgspec.Struct, frozen=True, kw_only=True):
+    """A value that a file leaves to the person; `${input:id}` stands in its place."""
+
+    id: str
+    origin: Origin
+    description: str = ""
+    secret: bool = True
+    """What is typed is not to be seen (`password`)."""
+    options: tuple[str, ...] = ()
+    """What there is to choose from; empty for any text."""
+    default: str | None = None
+
+
+class ServerEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One server of a configuration: how to reach it, where that stands, and whether it may be started at all."""
+
+    key: str
+    """The key in the file: the name that a person gave the server."""
+    spec: LaunchSpec | None
+    """How to reach it, with every variable filled in but `${input:id}`; None where there is a `problem`."""
+    origin: Origin = IN_CODE
+    enabled: bool = True
+    problem: str | None = None
+    """Why it cannot be started, with file and line; None where it can."""
+    inputs: tuple[Input, ...] = ()
+    """What the person is to be asked for before it starts: `Secrets.fill(entry)`."""
+    origins: dict[str, Origin] = {}
+    """Where each value of the entry stands: `command`, `args.0`, `env.NAME`, `headers.NAME`, `url`, and so on."""
+
+    def same_launch(self, other: ServerEntry) -> bool:
+        """Whether a running server is still what the configuration says; where that stands in a file plays no part."""
+        return self._launch() == other._launch()
+
+    def _launch(self) -> tuple[object, ...]:
+        wanted = [(each.id, each.origin.file) for each in self.inputs]
+        return (self.key, self.spec, self.enabled, self.problem, wanted)

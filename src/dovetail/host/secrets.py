@@ -1,0 +1,127 @@
+"""What a person typed in for `${input:id}`: asked for once, kept in the keyring, filled in at the last moment."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeAlias
+
+import msgspec
+
+from dovetail.client.accounts import TokenStore, default_tokens
+from dovetail.policy.launch import LaunchSpec
+from dovetail.protocol.errors import LocalError
+
+from .config.variables import INPUT
+from .entries import Input, ServerEntry
+
+OnInput: TypeAlias = "Callable[[str, Input], str | Awaitable[str | None] | None]"
+"""Asks the person for a value: the server's key, and what is wanted; None where they give none."""
+
+PURPOSE = "inputs"
+"""The store of these values among the user's."""
+
+
+class MissingSecret(LocalError):
+    """Nobody has given a value that a server needs; `input` says which."""
+
+    def __init__(self, server: str, wanted: Input) -> None:
+        about = f" ({wanted.description})" if wanted.description else ""
+        super().__init__(
+            f"The server {server!r} needs a value for {wanted.id!r}{about}, see {wanted.origin}: "
+            f"`dovetail enable {server} --ask` asks for it, or set {variable_for(wanted)}"
+        )
+        self.server = server
+        self.input = wanted
+
+
+class Secrets:
+    """Values of inputs, by the file that names them: another file's input of the same name is another one.
+
+    A variable `DOVETAIL_INPUT_…` goes before what is kept, for machines where nobody can be asked.
+    """
+
+    def __init__(
+        self,
+        store: TokenStore | None = None,
+        *,
+        on_input: OnInput | None = None,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
+        self._store = default_tokens(PURPOSE, environ) if store is None else store
+        self._on_input = on_input
+        self._environ = environ
+        self._turns: dict[str, asyncio.Lock] = {}
+
+    async def fill(self, entry: ServerEntry) -> LaunchSpec:
+        """How to reach a server, with every input filled in; `MissingSecret` where one is not known."""
+        if entry.spec is None:
+            raise LocalError(f"The server {entry.key!r} cannot be started: {entry.problem}")
+        values = {wanted.id: await self._value(entry.key, wanted) for wanted in entry.inputs}
+        return _filled(entry.spec, values)
+
+    async def known(self, wanted: Input) -> str | None:
+        """The value of an input, if there is one without asking."""
+        named = self._environ.get(variable_for(wanted))
+        if named is not None:
+            return named
+        kept = await self._store.load(_name(wanted))
+        value = None if kept is None else kept.decode()
+        return value if value is not None and _fits(wanted, value) else None
+
+    async def give(self, wanted: Input, value: str | None) -> None:
+        """Keep a value for an input, or none any more."""
+        if value is not None and not _fits(wanted, value):
+            raise LocalError(f"{wanted.id!r} is to be one of {', '.join(wanted.options)}")
+        await self._store.save(_name(wanted), None if value is None else value.encode())
+
+    async def ask(self, server: str, wanted: Input) -> str | None:
+        """Ask the person for a value and keep it; None where nobody can be asked, or gives one."""
+        if self._on_input is None:
+            return None
+        answer = self._on_input(server, wanted)
+        value = await answer if inspect.isawaitable(answer) else answer
+        if value is not None:
+            await self.give(wanted, value)
+        return value
+
+    async def _value(self, server: str, wanted: Input) -> str:
+        # Servers start side by side; the second one that wants the same waits for the answer to the first.
+        async with self._turns.setdefault(_name(wanted), asyncio.Lock()):
+            value = await self.known(wanted)
+            if value is None:
+                value = await self.ask(server, wanted)
+        value = wanted.default if value is None else value
+        if value is not None:
+            return value
+        raise MissingSecret(server, wanted)
+
+
+def variable_for(wanted: Input) -> str:
+    """The environment variable that gives an input its value."""
+    return "DOVETAIL_INPUT_" + re.sub(r"[^A-Z0-9]+", "_", wanted.id.upper())
+
+
+def _name(wanted: Input) -> str:
+    return f"{wanted.id} {wanted.origin.file}"
+
+
+def _fits(wanted: Input, value: str) -> bool:
+    return not wanted.options or value in wanted.options
+
+
+def _filled(spec: LaunchSpec, values: Mapping[str, str]) -> LaunchSpec:
+    def fill(text: str) -> str:
+        return INPUT.sub(lambda found: values[found[1]], text)
+
+    return msgspec.structs.replace(
+        spec,
+        command=tuple(map(fill, spec.command)),
+        env={name: fill(value) for name, value in spec.env.items()},
+        cwd=None if spec.cwd is None else fill(spec.cwd),
+        url=None if spec.url is None else fill(spec.url),
+        headers={name: fill(value) for name, value in spec.headers.items()},
+    )

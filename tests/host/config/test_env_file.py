@@ -1,0 +1,26 @@
+"""Files that `envFile` names."""
+
+import pytest
+
+from dovetail.host.config.env_file import BadLine, parse_env
+
+
+def test_values_and_their_lines() -> None:
+    text = (
+        '\ufeff# notes\n\nA=1\r\n export B = two words # note\nC=\'$kept \\n\'\nD="a\\nb\\"" # note\nE=\nF=a#b\nA=2\n'
+    )
+    assert parse_env(text) == {
+        "A": ("2", 9),
+        "B": ("two words", 4),
+        "C": ("$kept \\n", 5),
+        "D": ('a\nb"', 6),
+        "E": ("", 7),
+        "F": ("a#b", 8),
+    }
+
+
+@pytest.mark.parametrize("line", ["nothing", "=1", "1A=2", "A B=1"])
+def test_a_line_that_is_none(line: str) -> None:
+    with pytest.raises(BadLine) as caught:
+        parse_env(f"A=1\n{line}\n")
+    assert caught.value.line == 2
