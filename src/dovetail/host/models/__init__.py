@@ -1,0 +1,1 @@
+"""Models: what a host needs of one, and the libraries that reach them."""

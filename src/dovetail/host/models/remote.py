@@ -1,0 +1,113 @@
+"""What the models behind a provider's own library have in common: keys, time, retries, and errors of ours."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.util
+import os
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from types import ModuleType
+from typing import ClassVar
+
+from dovetail.protocol.errors import LocalError
+from dovetail.types.interaction import CreateMessageParams
+
+from .contract import ModelEvent, Traits
+from .failures import translated, words_of
+
+TIMEOUT = 120.0
+"""Seconds that an endpoint may be silent; a big model thinks before its first word."""
+
+NO_KEY = "none"
+"""Sent where a server of one's own asks for no key, since the libraries insist on one."""
+
+
+class RemoteModel:
+    """A model that a library reaches; the library is imported with the first question.
+
+    Keys come from the environment, as the library reads them, unless one is given. With a `base_url` they do not:
+    a key of one provider is not for the server of another.
+    """
+
+    package: ClassVar[str]
+    """The library, which is the name of the extra too."""
+    key_names: ClassVar[tuple[str, ...]]
+    """The variables that hold keys."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        traits: Traits | None = None,
+        timeout: float = TIMEOUT,
+        retries: int = 2,
+    ) -> None:
+        if importlib.util.find_spec(self.package) is None:
+            raise LocalError(
+                f"The model {name} needs the package {self.package}: pip install 'dovetail[{self.package}]'"
+            )
+        self._name = name
+        self._traits = traits or Traits()
+        self._given_key = api_key
+        self._base_url = base_url
+        self._timeout = timeout
+        self._retries = retries
+        self._tepid = False
+        """The endpoint takes no temperature, which is advice and no more (sampling, "Creating Messages")."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._name!r})"
+
+    @property
+    def name(self) -> str:
+        """What the model is called where it runs."""
+        return self._name
+
+    @property
+    def traits(self) -> Traits:
+        """How it compares with others."""
+        return self._traits
+
+    async def respond(self, params: CreateMessageParams) -> AsyncGenerator[ModelEvent]:
+        """Go on with a conversation; closing the iterator closes the connection."""
+        try:
+            async with aclosing(self._stream(params)) as events:
+                async for event in events:
+                    yield event
+        except Exception as problem:
+            raise self._failure(problem) from None  # the library's own error may quote the key
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        raise NotImplementedError
+
+    def _stream(self, params: CreateMessageParams) -> AsyncGenerator[ModelEvent]:
+        raise NotImplementedError
+
+    async def _library(self) -> ModuleType:
+        """The library, imported in a thread because it takes a second."""
+        return await asyncio.to_thread(importlib.import_module, self.package)
+
+    def _key(self) -> str | None:
+        """The key to give to the library; None lets it look for one."""
+        if self._given_key is not None or self._base_url is None:
+            return self._given_key
+        return NO_KEY
+
+    def _temperature(self, params: CreateMessageParams) -> float | None:
+        return None if self._tepid else params.temperature
+
+    def _warms_to(self, problem: Exception, params: CreateMessageParams) -> bool:
+        """Whether the same request may do without its temperature."""
+        if self._temperature(params) is None or getattr(problem, "status_code", None) != 400:
+            return False
+        self._tepid = "temperature" in words_of(problem)
+        return self._tepid
+
+    def _failure(self, problem: Exception) -> Exception:
+        keys = [self._given_key, *(os.environ.get(name) for name in self.key_names)]
+        return translated(problem, self._name, [key for key in keys if key])
