@@ -1,0 +1,93 @@
+"""What a host tells of while it runs, and what it can say of each server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+State: TypeAlias = Literal["disabled", "idle", "asking", "starting", "ready", "waiting", "failed"]
+"""Asking: the person has not said yet whether it may start. Waiting: it was lost and is started again after a pause."""
+
+EventKind: TypeAlias = Literal[
+    "status", "lists", "resource", "log", "progress", "question", "withdrawn", "definition", "config"
+]
+
+
+class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """How one server is."""
+
+    key: str
+    state: State
+    error: str | None = None
+    """What went wrong last, also when it is ready again."""
+    problems: tuple[str, ...] = ()
+    """What is wrong with a server that is ready, such as a list that was too long to take."""
+    revision: str | None = None
+    era: Literal["handshake", "envelope"] | None = None
+    server: str | None = None
+    """Who the server says it is; not verified."""
+    since: float = 0.0
+    """Since when it is in this state, in seconds since the epoch."""
+    restarts: int = 0
+    trusted: bool = False
+    tools: int = 0
+    prompts: int = 0
+    resources: int = 0
+    templates: int = 0
+    quarantined: int = 0
+
+
+class LogLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A line that a server wrote to its stderr, a message that it logged, or what the host has to say of it."""
+
+    at: float
+    server: str
+    source: Literal["stderr", "log", "host"]
+    level: str
+    text: str
+
+
+class TrafficLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A message between the host and a server."""
+
+    at: float
+    server: str
+    direction: Literal["sent", "received"]
+    message: bytes
+    """JSON, cut off where it is very long."""
+    size: int
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a call is (`progress` event)."""
+
+    tool: str
+    progress: float
+    total: float | None = None
+    message: str | None = None
+
+
+class ResourceChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A resource that is subscribed to has changed, or will not be told of any more (`resource` event)."""
+
+    uri: str
+    problem: str | None = None
+
+
+class HostEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """Something happened.
+
+    `detail` is by kind: status `ServerStatus`; lists "tools", "prompts", "resources", "templates" or
+    "instructions"; resource
+    `ResourceChange`; log `LogLine`; progress `Progress`; question and withdrawn the question, for elicitation an
+    `Asked`; definition the `Withheld` that is new; config a text, or an error.
+    """
+
+    kind: EventKind
+    server: str = ""
+    detail: Any = None
+
+
+OnEvent: TypeAlias = Callable[[HostEvent], None]

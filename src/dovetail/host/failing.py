@@ -1,0 +1,27 @@
+"""What goes wrong with a call, as a result in words for a model."""
+
+from __future__ import annotations
+
+from dovetail.protocol.cleaning import clean_text
+from dovetail.protocol.errors import ConnectionLost, DovetailError, Refused, Timeout
+from dovetail.types.content import Text
+from dovetail.types.tools import CallToolResult
+
+from .refusal import RefusedResult
+
+MAX_WORDS = 4_000
+"""Characters of an error, which may be a server's own words."""
+
+_ADVICE: tuple[tuple[type[DovetailError], str], ...] = (
+    (Refused, "Do not try this again by other means; ask the person how to go on."),
+    (Timeout, "It may still have had an effect; nobody knows."),
+    (ConnectionLost, "If it was under way, it may have had an effect; nobody knows. It was not repeated."),
+)
+
+
+def in_words(problem: DovetailError) -> CallToolResult:
+    """A result that says what happened, and what to make of it."""
+    advice = next((words for kind, words in _ADVICE if isinstance(problem, kind)), "")
+    text = clean_text(str(problem))[:MAX_WORDS]
+    kind = RefusedResult if isinstance(problem, Refused) else CallToolResult
+    return kind(content=[Text(f"{text}\n{advice}".strip())], is_error=True)

@@ -1,0 +1,486 @@
+"""`Host`: many servers under one person's control."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+
+from dovetail.policy.approvals import Approvals
+from dovetail.policy.audit import Audit
+from dovetail.policy.definitions import DefinitionKind
+from dovetail.policy.inspection import inspect_names
+from dovetail.policy.policy_file import build_policy
+from dovetail.policy.remembered import Remembered
+from dovetail.policy.switches import Switches
+from dovetail.protocol.errors import DovetailError, LocalError, ToolFailed
+from dovetail.runtime.pending import OnProgress
+from dovetail.runtime.workers import Workers
+from dovetail.types.messages import Completion
+from dovetail.types.prompts import GetPromptResult
+from dovetail.types.resources import ReadResourceResult
+from dovetail.types.tools import CallToolResult
+
+from .answering import Answering, OnContext
+from .bell import Bell
+from .calling import Calling
+from .consent import Consent
+from .entries import ServerEntry
+from .events import HostEvent, LogLine, OnEvent, ServerStatus, TrafficLine
+from .failing import in_words
+from .getting import Getting
+from .keeping import Keeping
+from .launching import Launching, OnAuth
+from .limits import Limits
+from .models.contract import Model
+from .namespace import HostPrompt, HostResource, HostTemplate, HostTool
+from .person import OnHostElicit, Person
+from .quarantine import Quarantine, Withheld, no_such
+from .roster import Roster
+from .supervision import Supervised
+from .under_way import UnderWay
+
+if TYPE_CHECKING:
+    from dovetail.client.completion import Reference
+    from dovetail.policy.questions import OnApprove
+    from dovetail.policy.rules import Policy
+
+    from .chat import Chat
+    from .config.watching import ConfigChange, ConfigWatch
+    from .secrets import Secrets
+
+logger = logging.getLogger("dovetail")
+
+_LOOK_SECONDS = 1.0
+"""How often the configuration is looked at."""
+
+
+class Host:
+    """Runs servers, decides what may happen, asks the person, and keeps the record.
+
+    Servers are started when something of them is wanted. `policy` adds rules to those of the user's and the project's
+    files; what they want asked goes to `on_approve`, and is refused without it. `on_elicit` takes the key of a server
+    and what it asks the person, `models` answer what servers ask of models, and `roots` are folders to tell them of.
+    `lock` is the lockfile, `folder` the user's folder, which holds what the person said before, and the record.
+    Models that are given to a host are closed with it.
+    """
+
+    def __init__(
+        self,
+        entries: Iterable[ServerEntry] = (),
+        *,
+        policy: Policy | Mapping[str, Any] | None = None,
+        on_approve: OnApprove | None = None,
+        on_elicit: OnHostElicit | None = None,
+        on_event: OnEvent | None = None,
+        models: Sequence[Model] = (),
+        roots: Sequence[str | os.PathLike[str]] = (),
+        lock: str | os.PathLike[str] | None = None,
+        audit: Audit | None = None,
+        folder: str | os.PathLike[str] | None = None,
+        project: str | os.PathLike[str] | None = None,
+        secrets: Secrets | None = None,
+        auth: OnAuth | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        """Start nothing yet; `project` is the folder whose rules may tighten the policy."""
+        self._limits = limits or Limits()
+        self._on_event = on_event
+        self._models, self._roots = tuple(models), tuple(roots)
+        self._own_audit = audit is None
+        self._workers = Workers()
+        self._bell = Bell()
+        self._under_way = UnderWay()
+        home = None if folder is None else Path(folder)
+        self.audit = Audit(folder=home) if audit is None else audit
+        self.on_context: OnContext | None = None
+        """Gives what of the conversation a server may see, where the person grants it; nothing without it."""
+        rules = build_policy(policy, folder=home, project=None if project is None else Path(project))
+        self._person = Person(on_approve, on_elicit, self._tell, self._limits.max_questions, self._workers)
+        self._consent = Consent(rules, Remembered(home), self._person, self.audit, self._workers)
+        self._launching = Launching(self._consent, Approvals(home), secrets, auth, self._limits, self._workers)
+        self._quarantine = Quarantine(None if lock is None else Path(lock), home, self._workers)
+        self._switches = Switches(home)
+
+        self._keeping = Keeping(
+            self._consent, self._person, self._launching, self._quarantine, self._under_way, self._answering, self._tell
+        )
+        self._servers = self._keeping.servers
+        self._roster = Roster(self._servers, self._quarantine, self._switches)
+        told = self._tell if on_event is not None else None
+        self._calling = Calling(self._consent, self._quarantine, self._switches, told)
+        self._getting = Getting(self._consent, self._quarantine)
+        self._watch: ConfigWatch | None = None
+        self._reloading: asyncio.Task[None] | None = None
+        self._open = False
+        for entry in entries:
+            self._add(entry)
+
+    @classmethod
+    def from_config(cls, *files: str | os.PathLike[str], watch: bool = True, **options: Any) -> Self:
+        """A host for the servers that files name; the lockfile and a project's rules stand beside the first of them.
+
+        With `watch`, a change of the files is taken up while the host runs: only what changed restarts.
+        """
+        from .config.watching import ConfigWatch
+
+        if not files:
+            raise LocalError('Name a configuration file, as in Host.from_config("mcp.json")')
+        config = ConfigWatch(*files)
+        beside = Path(files[0]).absolute().parent
+        given: dict[str, Any] = {"lock": beside / "mcp.lock", "project": beside, **options}
+        host = cls(config.config.entries, **given)
+        host._watch = config if watch else None
+        return host
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def open(self) -> None:
+        """Be there; servers start when something of them is wanted."""
+        if self._open:
+            raise LocalError("This host is open already")
+        self._open = True
+        self._warn_of_names()
+        if self._watch is not None:
+            self._reloading = asyncio.create_task(self._reload(self._watch), name="dovetail-config")
+
+    async def close(self) -> None:
+        """Stop everything, end every server, and leave nothing behind; it takes a few seconds at most."""
+        self._open = False
+        reloading, self._reloading = self._reloading, None
+        if reloading is not None:
+            reloading.cancel()
+            await asyncio.gather(reloading, return_exceptions=True)
+        try:
+            await self.stop()
+            await self._keeping.close()
+        finally:
+            await self._let_go()
+
+    @property
+    def servers(self) -> Mapping[str, ServerStatus]:
+        """How each server is, by its key."""
+        return MappingProxyType({key: server.status for key, server in self._servers.items()})
+
+    @property
+    def models(self) -> Sequence[Model]:
+        """The models that were given."""
+        return self._models
+
+    async def ready(self, *keys: str, timeout: float | None = None) -> None:
+        """Start servers side by side and wait until each is ready or has failed; all of them if none is named."""
+        servers = [self._server(key) for key in keys] or list(self._servers.values())
+        self._want(servers)
+        try:
+            async with asyncio.timeout(timeout):
+                while not all(server.settled for server in servers):
+                    await self._bell.wait(self._limits.start_seconds)
+        except TimeoutError:
+            pass
+
+    async def tools(self) -> list[HostTool]:
+        """The tools that a model may be offered: of ready servers, switched on, and as they were approved.
+
+        Servers that are starting for the first time are waited for, within bounds.
+        """
+        await self._gather()
+        return self._roster.tools()
+
+    async def prompts(self) -> list[HostPrompt]:
+        """Prompts, by the commands that get them."""
+        await self._gather()
+        return self._roster.prompts()
+
+    async def resources(self) -> list[HostResource]:
+        """Resources, one server after the other."""
+        await self._gather()
+        return self._roster.resources()
+
+    async def templates(self) -> list[HostTemplate]:
+        """Resource templates, one server after the other."""
+        await self._gather()
+        return self._roster.templates()
+
+    def switched_off(self) -> list[HostTool]:
+        """Tools of ready servers that the person has switched off."""
+        return self._roster.switched_off()
+
+    def withheld(self) -> list[Withheld]:
+        """Definitions that are held back until the person approves them: see `approve`."""
+        return self._quarantine.withheld()
+
+    def instructions(self) -> dict[str, str]:
+        """How each ready server wants to be used, as far as that was approved; for a model, under the server's key."""
+        return self._roster.instructions()
+
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        /,
+        *,
+        timeout: float | None = None,
+        progress: OnProgress | None = None,
+        check: bool = True,
+        **named: Any,
+    ) -> CallToolResult:
+        """Call a tool by its name in the host's namespace; `Refused` when policy or person say no.
+
+        With `check` false refusals, lost connections and all other failures are results that say `is_error`, in words
+        for a model. No call is ever made twice.
+        """
+        given = {**(arguments or {}), **named}
+        try:
+            with self._under_way.piece(f"the call of {name!r}"):
+                found = await self._find(name)
+                server = self._servers[found.server]
+                result = await self._calling.call(found, server, given, timeout, progress)
+        except DovetailError as problem:
+            if check:
+                raise
+            return in_words(problem)
+        if check and result.is_error:
+            raise ToolFailed(name, result)
+        return result
+
+    async def prompt(
+        self, command: str | tuple[str, str], arguments: Mapping[str, str] | None = None
+    ) -> GetPromptResult:
+        """Get a prompt by its command, as `/mcp.server.prompt`, or by the key of a server and what that calls it."""
+        with self._under_way.piece(f"the prompt {command!r}"):
+            if isinstance(command, str):
+                await self._until(lambda: self._roster.find_prompt(command) is not None)
+            else:
+                await self._server(command[0]).connected()
+            found = self._roster.find_prompt(command)
+            if found is None:
+                raise LocalError(f"There is no prompt {command!r}")
+            return await self._getting.prompt(found, self._server(found.server), dict(arguments or {}))
+
+    async def read(self, server: str, uri: str) -> ReadResourceResult:
+        """Read a resource of a server."""
+        with self._under_way.piece(f"the reading of {uri!r}"):
+            return await self._getting.read(self._server(server), uri)
+
+    async def complete(
+        self,
+        server: str,
+        reference: Reference,
+        argument: str,
+        value: str,
+        *,
+        context: Mapping[str, str] | None = None,
+    ) -> Completion:
+        """Suggestions of a server for an argument of its prompt, or for a variable of its template."""
+        attendance = await self._server(server).connected()
+        return await attendance.client.complete(reference, argument, value, context=context)
+
+    async def subscribe(self, server: str, uri: str) -> None:
+        """Hear of changes of a resource, as `resource` events, also after the server was started anew."""
+        await self._server(server).subscribe(uri)
+
+    async def unsubscribe(self, server: str, uri: str) -> None:
+        """Hear of them no more."""
+        await self._server(server).unsubscribe(uri)
+
+    async def restart(self, key: str) -> None:
+        """End a server and start it anew, also one that was given up."""
+        server = self._server(key)
+        if server.entry.problem is not None or not server.entry.enabled:
+            raise LocalError(server.entry.problem or f"The server {key!r} is switched off")
+        self._check_open()
+        await server.restart()
+
+    async def set_enabled(self, key: str, enabled: bool) -> None:
+        """Have a server or not, for as long as this host runs; for longer, change the configuration."""
+        server = self._server(key)
+        if server.entry.enabled != enabled:
+            await self._become(server, msgspec.structs.replace(server.entry, enabled=enabled))
+            self._record_config(key, "switched on" if enabled else "switched off", "person")
+
+    async def set_tool(self, server: str, tool: str, enabled: bool) -> None:
+        """Offer a tool from now on, or not, in every host of this person; `tool` is what the server calls it."""
+        self._server(server)
+        turn = self._switches.turn_on if enabled else self._switches.turn_off
+        await self._workers.run(lambda: turn(server, tool))
+        self._record_config(server, f"tool {tool} switched {'on' if enabled else 'off'}", "person")
+        self._tell(HostEvent(kind="lists", server=server, detail="tools"))
+
+    async def trust(self, key: str, trusted: bool) -> None:
+        """Believe what a server says of its tools, or not; bound to how it is started, and kept."""
+        server = self._server(key)
+        await self._launching.trust(server.entry, trusted)
+        server.update(trusted=trusted)
+
+    async def approve(self, server: str, kind: DefinitionKind, name: str) -> None:
+        """Take up a definition that is held back, as `withheld` shows it."""
+        finding = self._quarantine.held(server, kind, name)
+        if finding is None:
+            raise no_such(server, kind, name)
+        await self._keeping.approve(finding, "person", "approved by name")
+
+    def logs(self, key: str) -> Sequence[LogLine]:
+        """The latest of what a server wrote and logged, and what there was to say of it."""
+        return self._server(key).journal.lines()
+
+    def traffic(self, key: str | None = None) -> Sequence[TrafficLine]:
+        """The latest messages, of one server or of all."""
+        if key is not None:
+            return self._server(key).journal.messages()
+        lines = [line for server in self._servers.values() for line in server.journal.messages()]
+        return sorted(lines, key=lambda line: line.at)
+
+    async def stop(self) -> None:
+        """Stop all that is under way: servers are told that calls are cancelled, questions are withdrawn.
+
+        The host stays open, and its servers keep running.
+        """
+        await asyncio.gather(self._under_way.stop(), self._person.questions.stop())
+
+    def chat(self, **options: Any) -> Chat:
+        """A conversation with a model that may use the servers; the options are those of `Chat`."""
+        from .chat import Chat
+
+        return Chat(self, **options)
+
+    def _server(self, key: str) -> Supervised:
+        server = self._servers.get(key)
+        if server is None:
+            known = ", ".join(map(repr, self._servers)) or "none"
+            raise LocalError(f"There is no server {key!r}; the configuration has {known}")
+        return server
+
+    def _check_open(self) -> None:
+        if not self._open:
+            raise LocalError("This host is not open: use `async with Host(…)`, or await open()")
+
+    def _want(self, servers: Iterable[Supervised]) -> None:
+        self._check_open()
+        for server in servers:
+            server.want()
+
+    async def _let_go(self) -> None:
+        try:
+            await asyncio.gather(*(server.close() for server in self._servers.values()))
+            await asyncio.gather(*(model.close() for model in self._models), return_exceptions=True)
+        finally:
+            self._workers.stop()
+            if self._own_audit:
+                self.audit.close()
+
+    async def _gather(self) -> None:
+        """Start what is not running, and wait for first starts, each for so long and no longer."""
+        self._want(self._servers.values())
+        loop = asyncio.get_running_loop()
+        while (left := max((each.delays(loop.time()) for each in self._servers.values()), default=0.0)) > 0:
+            await self._bell.wait(left)
+        await self._keeping.look_again()
+
+    async def _until(self, there: Callable[[], bool]) -> None:
+        """Wait until something is there, or every server that might bring it is settled or takes too long."""
+        self._want(self._servers.values())
+        loop = asyncio.get_running_loop()
+        while not there():
+            left = max((each.delays(loop.time()) for each in self._servers.values()), default=0.0)
+            if left <= 0:
+                break
+            await self._bell.wait(left)
+
+    async def _find(self, name: str) -> HostTool:
+        self._check_open()
+        found = self._roster.find_tool(name)
+        if found is None:
+            await self._come_back(name)
+            await self._until(lambda: self._roster.find_tool(name) is not None)
+        await self._keeping.look_again()
+        found = self._roster.find_tool(name)
+        if found is None:
+            raise LocalError(f"There is no tool {name!r}{self._roster.why_not(name)}")
+        return found
+
+    async def _come_back(self, name: str) -> None:
+        """Wait for the server that had a tool, if it is being started anew."""
+        owner = self._servers.get(self._roster.owner(name) or "")
+        if owner is not None:
+            await owner.connected(self._limits.wait_seconds)
+
+    def _answering(self, key: str, about: Callable[[], Mapping[str, Any]]) -> Answering:
+        models, roots, context = self._models, self._roots, lambda: self.on_context
+        return Answering(key, self._consent, self._person, self._under_way, models, roots, context, about)
+
+    def _add(self, entry: ServerEntry) -> None:
+        if entry.key in self._servers:
+            raise LocalError(f"There are two servers {entry.key!r}")
+        self._servers[entry.key] = Supervised(entry, self._keeping, self._limits, self._bell)
+
+    async def _become(self, server: Supervised, entry: ServerEntry) -> None:
+        was_wanted = server.status.state not in ("disabled", "idle")
+        await server.become(entry)
+        others_run = any(each.status.state == "ready" for each in self._servers.values())
+        if self._open and (was_wanted or others_run):
+            server.want()
+
+    async def _reload(self, watch: ConfigWatch) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            try:
+                change = await self._workers.run(watch.check)
+                if change is not None:
+                    await self._apply(change)
+            except DovetailError as problem:
+                self._tell(HostEvent(kind="config", detail=str(problem)))
+
+    async def _apply(self, change: ConfigChange) -> None:
+        """Take up a change of the configuration: servers that it does not touch keep running."""
+        for entry in change.removed:
+            server = self._servers.pop(entry.key, None)
+            if server is not None:
+                await server.close()
+                self._record_config(entry.key, "removed", None)
+        for _, entry in change.changed:
+            server = self._servers.get(entry.key)
+            if server is not None:
+                await self._become(server, entry)
+                self._record_config(entry.key, f"changed in {entry.origin}", None)
+        for entry in change.added:
+            if entry.key not in self._servers:
+                self._add(entry)
+                await self._become(self._servers[entry.key], entry)
+                self._record_config(entry.key, f"added in {entry.origin}", None)
+        for warning in change.warnings:
+            self._tell(HostEvent(kind="config", detail=warning))
+        if change.added:
+            self._warn_of_names()
+
+    def _warn_of_names(self) -> None:
+        """Tell of keys that look like one another, behind which a server might hide."""
+        for concern in inspect_names(self._servers):
+            self._tell(HostEvent(kind="config", detail=str(concern)))
+
+    def _record_config(self, key: str, what: str, by: Any) -> None:
+        self.audit.write("config", server=key, by=by, change=what)
+        self._tell(HostEvent(kind="config", server=key, detail=what))
+        self._bell.ring()
+
+    def _tell(self, event: HostEvent) -> None:
+        if event.kind in ("status", "lists", "definition", "config"):
+            self._roster.forget()
+        if self._on_event is None:
+            return
+        try:
+            self._on_event(event)
+        except Exception:
+            logger.exception("on_event failed")

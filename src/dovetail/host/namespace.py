@@ -1,0 +1,122 @@
+"""One namespace for what all servers offer: a name for each tool and prompt that depends on nothing but whose it is.
+
+Names are resolved by table, never by taking them apart, and a server is called by its key in the configuration: what
+it calls itself, and what other servers there are, changes no name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import Generic, TypeAlias, TypeVar
+
+import msgspec
+
+from dovetail.types.prompts import Prompt
+from dovetail.types.resources import Resource, ResourceTemplate
+from dovetail.types.tools import Tool
+
+MAX_NAME = 64
+"""What model providers take as the name of a tool, in characters of `[A-Za-z0-9_-]`."""
+
+MAX_COMMAND = 128
+_HASH = 12
+
+_ODD_IN_TOOL = re.compile(r"[^A-Za-z0-9_-]")
+_ODD_IN_COMMAND = re.compile(r"[^A-Za-z0-9_.-]")
+_HASHED = re.compile(rf"_[0-9a-f]{{{_HASH}}}\Z")
+
+Owner: TypeAlias = tuple[str, str]
+"""The key of a server, and what the server itself calls its tool or prompt."""
+
+
+class HostTool(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool of one server, under the name that a model calls it by."""
+
+    name: str
+    server: str
+    tool: Tool
+    """As the server describes it; `tool.name` is what the server calls it."""
+    digest: str = ""
+    """SHA-256 of the definition."""
+
+
+class HostPrompt(msgspec.Struct, frozen=True, kw_only=True):
+    """A prompt of one server, and the command that gets it."""
+
+    command: str
+    server: str
+    prompt: Prompt
+    digest: str = ""
+
+
+class HostResource(msgspec.Struct, frozen=True, kw_only=True):
+    """A resource of one server; another may have one with the same URI."""
+
+    server: str
+    resource: Resource
+
+
+class HostTemplate(msgspec.Struct, frozen=True, kw_only=True):
+    """A resource template of one server."""
+
+    server: str
+    template: ResourceTemplate
+    digest: str = ""
+
+
+def tool_name(server: str, tool: str) -> str:
+    """`server__tool`, or one that ends in a hash of both where that is too long, odd, or could be another's.
+
+    A key without `__` that does not end in `_` ends where the first `__` stands, so that no two owners share a name
+    without a hash; and no name without a hash looks like one with a hash.
+    """
+    plain = f"{server}__{tool}"
+    clear = bool(server) and bool(tool) and "__" not in server and not server.endswith("_")
+    return _unless_odd(plain, clear, _ODD_IN_TOOL, MAX_NAME, (server, tool))
+
+
+def prompt_command(server: str, prompt: str) -> str:
+    """`/mcp.server.prompt`, with a hash under the same conditions; a key without dots ends at the first."""
+    plain = f"mcp.{server}.{prompt}"
+    clear = bool(server) and bool(prompt) and "." not in server
+    return "/" + _unless_odd(plain, clear, _ODD_IN_COMMAND, MAX_COMMAND, (server, prompt))
+
+
+def _unless_odd(plain: str, clear: bool, odd: re.Pattern[str], longest: int, owner: Owner) -> str:
+    if clear and len(plain) <= longest and not odd.search(plain) and not _HASHED.search(plain):
+        return plain
+    return f"{odd.sub('_', plain)[: longest - _HASH - 1]}_{_digest(owner)}"
+
+
+def _digest(owner: Owner) -> str:
+    return sha256(msgspec.json.encode(owner)).hexdigest()[:_HASH]
+
+
+T = TypeVar("T", HostTool, HostPrompt)
+
+
+class Names(Generic[T]):
+    """Which name is whose."""
+
+    def __init__(self, items: Iterable[T] = ()) -> None:
+        self._items: dict[str, T] = {}
+        for item in items:
+            # Two hashes are the same only if somebody has looked for that: the first keeps the name, whoever it is.
+            self._items.setdefault(_name(item), item)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def find(self, name: str) -> T | None:
+        """Whose name it is."""
+        return self._items.get(name)
+
+    def all(self) -> list[T]:
+        """All of them, in their order."""
+        return list(self._items.values())
+
+
+def _name(item: HostTool | HostPrompt) -> str:
+    return item.name if isinstance(item, HostTool) else item.command

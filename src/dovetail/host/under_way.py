@@ -1,0 +1,92 @@
+"""What is under way and can be stopped: calls, and questions to the person."""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+
+from dovetail.protocol.errors import Refused
+
+_STOP_SECONDS = 5.0
+"""How long a stop waits for what it has stopped to clean up."""
+
+
+class Stopped(Refused):
+    """The person stopped it."""
+
+
+class UnderWay:
+    """All that is under way; each piece of work runs in the task of whoever wants it, and costs no other."""
+
+    def __init__(self) -> None:
+        self._pieces: set[_Piece] = set()
+        self._ended = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._pieces)
+
+    def piece(self, what: str, server: str = "") -> _Piece:
+        """A piece of work, for as long as the `with` lasts; what it is stopped with comes out of that."""
+        return _Piece(self._pieces, self._ended, what, server)
+
+    async def stop(self) -> None:
+        """Stop everything but the task that asks for it, and wait, within bounds, until it has stopped."""
+        here = asyncio.current_task()
+        stopped = {
+            piece for piece in list(self._pieces) if piece.stop(Stopped(f"The person stopped {piece.what}"), here)
+        }
+        try:
+            async with asyncio.timeout(_STOP_SECONDS):
+                while stopped & self._pieces:
+                    self._ended.clear()
+                    await self._ended.wait()
+        except TimeoutError:
+            pass
+
+    def drop(self, server: str, problem: Exception) -> None:
+        """Stop what is under way for one server, which fails with this problem."""
+        here = asyncio.current_task()
+        for piece in list(self._pieces):
+            if piece.server == server:
+                piece.stop(problem, here)
+
+
+class _Piece:
+    """Cancels the task that it runs in when it is stopped, and takes that back at its end, as a timeout does."""
+
+    __slots__ = ("_before", "_ended", "_pieces", "_problem", "_task", "server", "what")
+
+    def __init__(self, pieces: set[_Piece], ended: asyncio.Event, what: str, server: str) -> None:
+        self._pieces = pieces
+        self._ended = ended
+        self.what = what
+        self.server = server
+        self._problem: Exception | None = None
+        self._before = 0
+        self._task: asyncio.Task[object] | None = None
+
+    def __enter__(self) -> None:
+        task = self._task = asyncio.current_task()
+        assert task is not None
+        self._before = task.cancelling()
+        self._pieces.add(self)
+
+    def stop(self, problem: Exception, here: asyncio.Task[object] | None) -> bool:
+        """Stop it, unless it runs here; whether it was stopped."""
+        if self._task is None or self._task is here:
+            return False
+        if self._problem is None:
+            self._problem = problem
+            self._task.cancel()
+        return True
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pieces.discard(self)
+        self._ended.set()
+        if self._problem is None or self._task is None:
+            return
+        only_ours = self._task.uncancel() <= self._before
+        if only_ours and isinstance(problem, asyncio.CancelledError):
+            raise self._problem from None
