@@ -1,5 +1,7 @@
 # Every target sets up what it needs by itself: Python 3.11 or newer, make and git are enough.
-#   make demo         a short tour of the examples, over stdio
+#   make demo         a host with three servers of different eras, played from a script
+#   make demo-live    the same at the terminal, for you to use (LIVE="--model openai:NAME@URL" for a model of yours)
+#   make tour         a short tour of the other examples, over stdio
 #   make test         everything CI runs
 #   make check        linters, types, import contracts, the rules of the house
 #   make fast         the tests that need no other implementation
@@ -10,13 +12,14 @@
 PYTHON ?= python3
 WORKERS ?= 2
 BENCH ?=
+LIVE ?=
 TESTS ?= tests
 
 SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 PY := .venv/bin/python
 INSTALL := .ci/venv $(PYTHON)
-NPM_PACKAGES := server client sdk server-everything
+NPM_PACKAGES := server client sdk server-everything server-filesystem server-memory
 INSPECTOR := @modelcontextprotocol/inspector@^2.12
 CONFORMANCE := @modelcontextprotocol/conformance@0.2.0-alpha.12
 SOURCES := $(shell find src -name '*.py' -o -name 'py.typed' 2>/dev/null)
@@ -26,13 +29,19 @@ unexport PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-.PHONY: help demo test check fast docs conformance bench format peers clean
+.PHONY: help demo demo-live tour test check fast docs conformance bench format peers clean
 .DELETE_ON_ERROR:
 
 help:
-	@sed -n '2,8s/^# *//p' Makefile
+	@sed -n '/^#   make/s/^# *//p' Makefile
 
 demo: .venv/.ready
+	@$(PY) examples/demo/story.py
+
+demo-live: .venv/.ready
+	@$(PY) examples/demo/live.py $(LIVE)
+
+tour: .venv/.ready
 	@$(PY) examples/tour.py
 
 test: check peers
@@ -102,7 +111,7 @@ clean:
 	@touch $@
 
 .peers/node/.ready: .ci/node Makefile | .venv/.ready
-	@echo "== setting up the TypeScript SDK and server-everything (once)"
+	@echo "== setting up the TypeScript SDK and the reference servers (once)"
 	@.ci/node .venv .peers/node $(NPM_PACKAGES:%=@modelcontextprotocol/%) zod
 	@touch $@
 

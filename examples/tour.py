@@ -1,6 +1,6 @@
 """A tour of small servers over stdio: first one of them closely, on two revisions, then some others.
 
-`make demo` runs this.
+`make tour` runs this.
 """
 
 from __future__ import annotations

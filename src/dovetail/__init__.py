@@ -17,6 +17,16 @@ if TYPE_CHECKING:
     from dovetail.client.oauth import OAuth
     from dovetail.client.questions import Elicitation
     from dovetail.client.ways import ClientCredentials
+    from dovetail.host.config.reading import read_config
+    from dovetail.host.entries import ServerEntry
+    from dovetail.host.host import Host
+    from dovetail.host.models.contract import Model
+    from dovetail.host.models.failures import ModelFailed
+    from dovetail.host.secrets import Secrets
+    from dovetail.policy.audit import Audit
+    from dovetail.policy.launch import LaunchSpec
+    from dovetail.policy.questions import No, Yes
+    from dovetail.policy.rules import Policy, Rule
     from dovetail.protocol.errors import (
         ConnectionLost,
         DovetailError,
@@ -70,6 +80,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Annotations": "types.content",
     "Audio": "types.content",
+    "Audit": "policy.audit",
     "AuthorizationFailed": "auth.errors",
     "BlobContents": "types.content",
     "CallToolResult": "types.tools",
@@ -87,6 +98,7 @@ _HOMES = {
     "Embedded": "types.content",
     "Extension": "protocol.extension",
     "FileTokens": "client.accounts",
+    "Host": "host.host",
     "HttpOptions": "transports.http_contract",
     "Icon": "types.capabilities",
     "Image": "types.content",
@@ -95,25 +107,34 @@ _HOMES = {
     "Introspection": "server.verifying",
     "InvalidAnswer": "protocol.errors",
     "JWTVerifier": "server.verifying",
+    "LaunchSpec": "policy.launch",
     "LocalError": "protocol.errors",
     "LoginNeeded": "auth.errors",
     "match_model": "protocol.sampling",
     "MissingCapability": "protocol.errors",
+    "Model": "host.models.contract",
+    "ModelFailed": "host.models.failures",
+    "No": "policy.questions",
     "NotFound": "protocol.errors",
     "OAuth": "client.oauth",
     "Overtaken": "protocol.errors",
     "Param": "server.signatures.param",
+    "Policy": "policy.rules",
     "Principal": "auth.verify",
     "PromptMessage": "types.prompts",
     "ProtocolError": "protocol.errors",
+    "read_config": "host.config.reading",
     "Receiver": "transports.base",
     "Refused": "protocol.errors",
     "RemoteError": "protocol.errors",
     "RequestIds": "server.http.journal",
     "ResourceLink": "types.content",
     "Root": "types.interaction",
+    "Rule": "policy.rules",
     "SamplingMessage": "types.interaction",
+    "Secrets": "host.secrets",
     "Server": "server.app",
+    "ServerEntry": "host.entries",
     "StaticTokens": "server.verifying",
     "StepFailed": "protocol.errors",
     "Text": "types.content",
@@ -123,11 +144,13 @@ _HOMES = {
     "ToolFailed": "protocol.errors",
     "URLElicitationRequired": "protocol.errors",
     "Verifier": "server.verifying",
+    "Yes": "policy.questions",
 }
 
 __all__ = [
     "Annotations",
     "Audio",
+    "Audit",
     "AuthorizationFailed",
     "BlobContents",
     "CallToolResult",
@@ -144,6 +167,7 @@ __all__ = [
     "Embedded",
     "Extension",
     "FileTokens",
+    "Host",
     "HttpOptions",
     "Icon",
     "Image",
@@ -152,13 +176,18 @@ __all__ = [
     "Introspection",
     "InvalidAnswer",
     "JWTVerifier",
+    "LaunchSpec",
     "LocalError",
     "LoginNeeded",
     "MissingCapability",
+    "Model",
+    "ModelFailed",
+    "No",
     "NotFound",
     "OAuth",
     "Overtaken",
     "Param",
+    "Policy",
     "Principal",
     "PromptMessage",
     "ProtocolError",
@@ -168,8 +197,11 @@ __all__ = [
     "RequestIds",
     "ResourceLink",
     "Root",
+    "Rule",
     "SamplingMessage",
+    "Secrets",
     "Server",
+    "ServerEntry",
     "StaticTokens",
     "StepFailed",
     "Text",
@@ -179,8 +211,10 @@ __all__ = [
     "ToolFailed",
     "URLElicitationRequired",
     "Verifier",
+    "Yes",
     "default_tokens",
     "match_model",
+    "read_config",
 ]
 
 

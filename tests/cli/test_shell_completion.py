@@ -15,7 +15,7 @@ from tests.cli.commands import COMMAND, dovetail, environment
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
-        ("r", ["run", "read"]),
+        ("r", ["run", "read", "remove"]),
         ("--v", ["--version"]),
         ("call ", [FILES]),
         ("call --timeout 5 ", [FILES]),
@@ -32,6 +32,8 @@ from tests.cli.commands import COMMAND, dovetail, environment
         ("run --re", ["--reload"]),
         ("shell-completion z", ["zsh"]),
         ("login ", []),
+        ("import cu", ["cursor"]),
+        ("add x u --file ", [FILES]),
         ("logout x --a", ["--account", "--all"]),
         ("ping x --acc", ["--account"]),
         ("nonsense ", []),

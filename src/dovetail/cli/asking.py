@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, cast
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from .fields import Field, fields_of
-from .terminal import Closed, Terminal
+from .terminal import Closed
 
 if TYPE_CHECKING:
     from dovetail.client.questions import Elicitation
@@ -24,11 +26,30 @@ class _Left(Exception):
         self.action: Literal["decline", "cancel"] = action
 
 
+class Desk(Protocol):
+    """Where a person is asked."""
+
+    def question(self) -> AbstractAsyncContextManager[None]:
+        """The time that one question has for itself."""
+        ...
+
+    def say(self, text: str = "", /) -> None:
+        """Show a line."""
+        ...
+
+    async def ask(self, prompt: str, /) -> str:
+        """One line; `Closed` at the end of input."""
+        ...
+
+
 class Asking:
     """Puts a server's questions to the person, one after the other."""
 
-    def __init__(self, terminal: Terminal) -> None:
+    def __init__(self, terminal: Desk, server: str | None = None, warnings: Sequence[str] = ()) -> None:
+        """`server` is what the person calls it; else it is what it calls itself."""
         self._terminal = terminal
+        self._server = server
+        self._warnings = warnings
 
     async def elicit(self, question: Elicitation) -> Answer:
         """A form field by field, or a page to go to."""
@@ -61,8 +82,12 @@ class Asking:
 
     def _introduce(self, question: Elicitation) -> None:
         server = question.server
-        name = (server.title or server.name) if server is not None else "The server"
-        self._terminal.say(f"{name} asks: {question.message}")
+        name = self._server or ((server.title or server.name) if server is not None else "The server")
+        # A line of the server's must not look like one of ours.
+        message = question.message.strip().replace("\n", "\n  | ")
+        self._terminal.say(f"{name} asks: {message}")
+        for warning in self._warnings:
+            self._terminal.say(f"  ! {warning}")
 
     async def _page(self, question: Elicitation) -> Answer:
         say = self._terminal.say

@@ -67,4 +67,7 @@ def _fitting(offered: Sequence[str], typed: str) -> list[str]:
 
 
 _PATHS = frozenset({"target", "file", "cwd", "root", "output", "save", "store", "unix"})
-_KNOWN = {"kinds": ("tools", "resources", "templates", "prompts")}
+_KNOWN = {
+    "kinds": ("tools", "resources", "templates", "prompts"),
+    "sources": ("claude-desktop", "claude-code", "cursor", "vscode"),
+}

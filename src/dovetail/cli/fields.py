@@ -22,14 +22,14 @@ class Field:
 
     def introduction(self) -> list[str]:
         """What to show before the prompt: the description, and what there is to choose from."""
-        lines = [f"  {text}" for text in [self._schema.get("description")] if text]
+        lines = [f"  {_one_line(text)}" for text in [self._schema.get("description")] if text]
         for number, (value, title) in enumerate(self._options, start=1):
-            lines.append(f"  {number}) {title}" + (f" ({value})" if title != value else ""))
+            lines.append(f"  {number}) {_one_line(title)}" + (f" ({_one_line(value)})" if title != value else ""))
         return lines
 
     def prompt(self, current: Any) -> str:
         """The words before the cursor."""
-        label = self._schema.get("title") or self.name
+        label = _one_line(self._schema.get("title") or self.name)
         kind = self._schema.get("type", "")
         hint = _FORMATS.get(self._schema.get("format", "")) or _HINTS.get(kind, "")
         if self._options and kind != "array":
@@ -110,6 +110,11 @@ def fields_of(schema: dict[str, Any]) -> list[Field] | None:
         return None
     required = schema.get("required", [])
     return [Field(name, field, required=name in required) for name, field in schema["properties"].items()]
+
+
+def _one_line(text: object) -> str:
+    """Without line ends: a server's words must not look like the next question."""
+    return " ".join(str(text).split())
 
 
 def _options(field: dict[str, Any]) -> list[tuple[str, str]]:

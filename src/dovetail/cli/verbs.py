@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import keyword
 from collections.abc import Sequence
 from typing import NoReturn, Protocol, cast
 
@@ -21,9 +22,21 @@ VERBS = {
     "login": "log in to a server behind a URL, through the browser",
     "logout": "forget a login, and have it revoked",
     "accounts": "show the logins that there are",
+    "host": "talk to a model that uses your servers, at the terminal",
+    "ask": "ask a model that uses your servers one question, for scripts",
+    "add": "add a server to a configuration file",
+    "remove": "remove a server from a configuration file",
+    "enable": "let a server of a configuration file be started, and ask for what it needs",
+    "disable": "keep a server of a configuration file from being started",
+    "import": "take over servers from the files of other programs",
+    "lock": "write down what the servers of a configuration offer, or compare them with that",
+    "audit": "look at the record of what was decided and done, check it, or copy it out",
     "snapshot": "write down a server's interface, or compare it with what was written down",
     "shell-completion": "print the code that lets a shell complete this command",
 }
+
+_TAKES_COMMAND = frozenset({"add"})
+"""Verbs with a command of somebody else after `--`."""
 
 _EXIT_CODES = "0 ok, 1 usage, 3 authorization, 4 unreachable, 5 tool error or not found"
 
@@ -54,7 +67,8 @@ class Parser(argparse.ArgumentParser):
 
 def load_verb(name: str) -> Verb:
     """The file of a verb."""
-    return cast("Verb", importlib.import_module(f"dovetail.cli.{name.replace('-', '_')}"))
+    module = name.replace("-", "_") + ("_" if keyword.iskeyword(name) else "")
+    return cast("Verb", importlib.import_module(f"dovetail.cli.{module}"))
 
 
 def verb_parser(name: str) -> Parser:
@@ -82,7 +96,14 @@ def top_parser() -> Parser:
 
 def parse(name: str, words: Sequence[str]) -> argparse.Namespace:
     """The options of a verb; options may stand between its arguments."""
-    return verb_parser(name).parse_intermixed_args(list(words))
+    own, command = list(words), list[str]()
+    if name in _TAKES_COMMAND and "--" in own:
+        # Left as it is, word by word: argparse would drop a second `--`.
+        at = own.index("--")
+        own, command = own[:at], own[at + 1 :]
+    options = verb_parser(name).parse_intermixed_args(own)
+    options.after_dashes = command
+    return options
 
 
 def _sentence(text: str) -> str:

@@ -1,0 +1,80 @@
+"""What can be typed next: commands, the names of tools and resources, prompts and their arguments."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from .prompts_view import PREFIX
+from .session import Session
+from .surface import Suggestion
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dovetail.host.namespace import HostPrompt
+
+_PATIENCE = 0.3
+
+
+class Completing:
+    """Completes the line of the chat."""
+
+    def __init__(self, session: Session, commands: Mapping[str, str]) -> None:
+        self._session = session
+        self._commands = commands
+        """Each with what it does."""
+
+    async def suggest(self, typed: str) -> Sequence[Suggestion]:
+        """What can stand where the cursor is; nothing in a message for the model."""
+        if not typed.startswith("/"):
+            return ()
+        word, space, rest = typed.partition(" ")
+        if not space:
+            return await self._heads(word)
+        if word.startswith(PREFIX):
+            found = next((each for each in await self._session.host.prompts() if each.command == word), None)
+            return () if found is None else await self._arguments(found, rest)
+        if word == "/call" and " " not in rest:
+            names = [
+                (tool.name, tool.tool.title or tool.tool.description or "") for tool in await self._session.host.tools()
+            ]
+            return _matching(rest, names)
+        if word in ("/log", "/traffic") and " " not in rest:
+            return _matching(rest, [(key, status.state) for key, status in self._session.host.servers.items()])
+        return ()
+
+    async def _heads(self, word: str) -> list[Suggestion]:
+        prompts: list[tuple[str, str]] = []
+        with contextlib.suppress(TimeoutError):  # a server that starts slowly is no reason to wait for the commands
+            async with asyncio.timeout(_PATIENCE):
+                prompts = [(each.command, each.prompt.description or "") for each in await self._session.host.prompts()]
+        return _matching(word, [*self._commands.items(), *prompts])
+
+    async def _arguments(self, found: HostPrompt, rest: str) -> list[Suggestion]:
+        """Names of arguments, and their values as the server suggests them."""
+        *settled, last = rest.split(" ")
+        pairs = [word.partition("=") for word in settled]
+        given = {name: value for name, sign, value in pairs if sign}
+        name, sign, value = last.partition("=")
+        if sign:
+            context = {each: text for each, text in given.items() if each != name}
+            answer = await self._session.host.complete(found.server, found.prompt.name, name, value, context=context)
+            return [Suggestion(_quoted(text), len(value)) for text in answer.values]
+        names = [
+            (f"{each.name}=", each.description or "") for each in found.prompt.arguments or [] if each.name not in given
+        ]
+        return _matching(last, names)
+
+
+def _matching(word: str, candidates: Sequence[tuple[str, str]]) -> list[Suggestion]:
+    low = word.lower()
+    return [Suggestion(text, len(word), about) for text, about in candidates if text.lower().startswith(low)]
+
+
+def _quoted(text: str) -> str:
+    import shlex
+
+    return shlex.quote(text) if " " in text else text

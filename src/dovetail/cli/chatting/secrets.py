@@ -1,0 +1,33 @@
+"""Values that a configuration leaves to the person."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dovetail.cli.terminal import Closed
+
+from .rendering import one_line
+from .surface import Interrupted, Surface
+
+if TYPE_CHECKING:
+    from dovetail.host.entries import Input
+    from dovetail.host.secrets import Secrets
+
+
+def input_secrets(surface: Surface) -> Secrets:
+    """Asks at the terminal for what is not in the keyring yet."""
+    from dovetail.host.secrets import Secrets
+
+    async def ask(server: str, wanted: Input) -> str | None:
+        async with surface.question():
+            surface.say(("warn", f"{server} needs {one_line(wanted.description or wanted.id)} (from {wanted.origin})."))
+            if wanted.options:
+                surface.say(f"  one of {', '.join(map(one_line, wanted.options))}")
+            prompt = f"  {wanted.id}: "
+            try:
+                typed = await (surface.ask_secret(prompt) if wanted.secret else surface.ask(prompt))
+            except (Closed, Interrupted):
+                return None
+        return typed or wanted.default
+
+    return Secrets(on_input=ask)

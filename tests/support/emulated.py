@@ -1,0 +1,148 @@
+"""A program at a real pseudo-terminal, and the screen that a person would see there."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import pyte
+
+PATIENCE = 30.0
+"""How long to wait for what must appear; only a test that fails waits that long."""
+
+_WITH_TERMINAL = (
+    "import fcntl, os, sys, termios;fcntl.ioctl(0, termios.TIOCSCTTY, 0);os.execv(sys.argv[1], sys.argv[1:])"
+)
+
+
+class _Screen(pyte.HistoryScreen):
+    """Answers where the cursor is, as terminals do."""
+
+    def __init__(self, columns: int, lines: int, reply: Callable[[str], None]) -> None:
+        super().__init__(columns, lines, history=10_000, ratio=0.5)
+        self._reply = reply
+
+    def write_process_input(self, data: str) -> None:
+        self._reply(data)
+
+
+class Emulated:
+    """A command in a terminal of a given size; `screen` is what stands there now, `transcript` what scrolled by too."""
+
+    def __init__(self, command: Sequence[str], env: dict[str, str], columns: int = 80, lines: int = 24) -> None:
+        import fcntl
+        import pty
+        import termios
+
+        self._master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        sized = {key: value for key, value in env.items() if key not in ("COLUMNS", "LINES")}
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", _WITH_TERMINAL, *command],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=True,
+            env={**sized, "TERM": "xterm-256color"},
+        )
+        self._slave = slave
+        self._screen = _Screen(columns, lines, lambda data: self.type(data))
+        self._stream = pyte.ByteStream(self._screen)
+        self.raw = b""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        os.close(self._slave)
+        os.close(self._master)
+
+    @property
+    def screen(self) -> str:
+        """The lines that stand on the screen, without blanks at their ends."""
+        return "\n".join(line.rstrip() for line in self._screen.display).rstrip()
+
+    @property
+    def transcript(self) -> str:
+        """What scrolled off the top, and the screen."""
+        above = [_text(line, self._screen.columns) for line in self._screen.history.top]
+        return "\n".join([*above, self.screen])
+
+    def settings(self) -> int:
+        """How the terminal treats what is typed: the local flags of termios."""
+        import termios
+
+        return termios.tcgetattr(self._slave)[3]
+
+    def type(self, keys: str) -> None:
+        """Press keys."""
+        os.write(self._master, keys.encode())
+
+    def until(self, *texts: str) -> str:
+        """Wait until all of the texts stand on the screen, perhaps over the edge of a line; what the screen then is."""
+        return self.until_true(lambda: all(self._shows(text) for text in texts), repr(texts))
+
+    def until_seen(self, *texts: str) -> None:
+        """Wait until all of the texts have been there, also if they have scrolled off since."""
+        self.until_true(lambda: all(text in self.transcript for text in texts), f"{texts!r} to have been there")
+
+    def _shows(self, text: str) -> bool:
+        return text in self.screen or text in self.screen.replace("\n", "")
+
+    def until_last(self, text: str) -> str:
+        """Wait until the last line begins with a text: that is where the cursor is."""
+        return self.until_true(lambda: self.screen.rpartition("\n")[2].startswith(text), f"{text!r} as the last line")
+
+    def until_gone(self, text: str) -> str:
+        """Wait until a text does not stand on the screen."""
+        return self.until_true(lambda: text not in self.screen, f"{text!r} to go")
+
+    def until_true(self, holds: Callable[[], bool], what: str) -> str:
+        """Wait until something holds of the screen."""
+        deadline = time.monotonic() + PATIENCE
+        while not holds():
+            ended = self.process.poll() is not None
+            if (not self._read(0.1) and ended) or time.monotonic() > deadline:
+                raise AssertionError(f"waited for {what}, and this was there:\n{self.transcript}")
+        return self.screen
+
+    def answer(self, prompt: str, keys: str) -> str:
+        """Wait for a prompt and type."""
+        seen = self.until(prompt)
+        self.type(keys)
+        return seen
+
+    def end(self) -> int:
+        """Wait until the program has ended; its exit code."""
+        deadline = time.monotonic() + PATIENCE
+        while self.process.poll() is None and time.monotonic() < deadline:
+            self._read(0.02)
+        while self._read(0):
+            pass
+        return self.process.wait(0)
+
+    def _read(self, patience: float) -> bool:
+        readable, _, _ = select.select([self._master], [], [], max(patience, 0))
+        if not readable:
+            return False
+        try:
+            data = os.read(self._master, 65536)
+        except OSError:  # Linux: the other side of the terminal is closed
+            return False
+        self.raw += data
+        self._stream.feed(data)
+        return bool(data)
+
+
+def _text(line: Any, columns: int) -> str:
+    return "".join(line[column].data for column in range(columns)).rstrip()
