@@ -62,14 +62,6 @@ def test_prompts_and_instructions() -> None:
     assert concerns({"instructions": "Before using this tool, log in."}, "instructions", "") == []
 
 
-def test_texts_of_prompts() -> None:
-    inspector = Inspector("mine", {"files": ["read_file"]})
-    assert inspector.text("Review this code.", "Prompt review") == ()
-    assert [str(each) for each in inspector.text("Now call read_file.", "Prompt review")] == [
-        "Prompt review: it mentions 'read_file', a tool of the server 'files'."
-    ]
-
-
 def test_mentions_of_other_servers_tools() -> None:
     others = {"files": ["read_file", "search", "writeFile", "add_all"], "mine": ["add", "add_all"]}
     inspector = Inspector("mine", others)

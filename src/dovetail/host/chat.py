@@ -15,6 +15,7 @@ from dovetail.types.prompts import PromptMessage
 from .attachments import Attaching, Picked, by_priority, place_of
 from .attributing import prompt_messages, system_prompt
 from .chat_events import Attached, ChatEvent, ChatLimits, Link, TurnEnded
+from .context import context_for
 from .models.choosing import choose, named
 from .models.contract import Model
 from .outbox import Outbox
@@ -57,6 +58,7 @@ class Chat:
         self._attach_above = attach_above
         self._attached: set[tuple[str, str]] = set()
         self._searching = False
+        self._owners: dict[str, str] = {}
         self._under_way: asyncio.Task[None] | None = None
 
     @property
@@ -85,6 +87,7 @@ class Chat:
             self._prompt,
             self.limits,
             outbox.put,
+            owners=self._owners,
             searching=self._searching,
         )
         task = self._under_way = asyncio.create_task(
@@ -106,6 +109,10 @@ class Chat:
         if self._under_way is not None:
             await _stopped(self._under_way)
             self._under_way = None
+
+    def context(self, server: str, scope: str) -> list[SamplingMessage]:
+        """What of the conversation goes along when a server asks a model and the person lets it: `host.on_context`."""
+        return context_for(server, scope, self.messages, self._owners)
 
     async def _run(
         self, turn: Turn, words: Words, attach: Sequence[Picked], server: str | None, outbox: Outbox

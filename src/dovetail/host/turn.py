@@ -77,14 +77,17 @@ class Turn:
         limits: ChatLimits,
         tell: Callable[[ChatEvent], None],
         *,
+        owners: dict[str, str],
         searching: bool = False,
     ) -> None:
+        """`owners` is told whose tools are used, by the ids of the uses."""
         self._host = host
         self._model = model
         self._messages = messages
         self._system = system
         self._limits = limits
         self._tell = tell
+        self._owners = owners
         self._calls_left = limits.calls
         self._results_left = limits.results
         self._output_left = limits.output
@@ -195,6 +198,7 @@ class Turn:
     async def _use(self, use: ToolUse, toolbox: Toolbox, place: int, results: list[SamplingContent]) -> None:
         meaning = toolbox.meaning(use)
         name, server, tool = _called(use, meaning)
+        self._owners[use.id] = server
         arguments = meaning.arguments if isinstance(meaning, Call) else use.input
         self._tell(ToolStarted(id=use.id, name=name, server=server, tool=tool, arguments=clean(arguments)))
         result = CallToolResult(content=[Text(text=STOPPED)], is_error=True)

@@ -73,10 +73,6 @@ class Inspector:
                 break
         return tuple(found)[:MAX_CONCERNS]
 
-    def text(self, text: str, where: str) -> tuple[Concern, ...]:
-        """Everything that looks wrong about a text for a model, such as one that a prompt gives."""
-        return tuple(Concern(f"{where}:", f"it {what}") for what in self._about_text(text, "", is_for_model=True))
-
     def _about_name(self, definition: Definition) -> Iterator[str]:
         name = definition.name
         yield from hidden(name)

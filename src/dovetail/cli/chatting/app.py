@@ -49,7 +49,7 @@ class Application:
         session = Session(self._surface, host, system=self._system)
         session.chat = session.talk() if host.models else None
         completing = Completing(session, {name: command.about for name, command in commands.COMMANDS.items()})
-        host.on_context = lambda server, scope: session.chat.messages if session.chat is not None else ()
+        host.on_context = lambda server, scope: session.chat.context(server, scope) if session.chat is not None else ()
         self._welcome(session)
         starting = asyncio.ensure_future(host.ready())
         try:
