@@ -7,14 +7,14 @@ import contextlib
 import difflib
 import os
 import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import output
 from .connecting import add_output
 from .outcome import Failed
 from .screen import Screen
-from .terminal import Closed, Terminal, someone_there
+from .terminal import Closed, Terminal, someone_there, unseen
 from .verbs import UsageError
 
 if TYPE_CHECKING:
@@ -151,25 +151,6 @@ class Person:
         if self._terminal is None:
             raise UsageError("nobody can be asked: there is no terminal")
         return self._terminal
-
-
-@contextlib.contextmanager
-def unseen() -> Generator[None]:
-    """The time that what is typed is not shown."""
-    try:
-        import termios
-    except ImportError:  # a console of Windows shows what is typed
-        yield
-        return
-    handle = sys.stdin.fileno()
-    before = termios.tcgetattr(handle)
-    quiet = list(before)
-    quiet[3] &= ~termios.ECHO
-    termios.tcsetattr(handle, termios.TCSADRAIN, quiet)
-    try:
-        yield
-    finally:
-        termios.tcsetattr(handle, termios.TCSADRAIN, before)
 
 
 async def wants_keyring(options: argparse.Namespace, person: Person, places: Sequence[str]) -> bool:

@@ -8,7 +8,7 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator
 
 from .screen import Screen
 
@@ -42,7 +42,7 @@ class Terminal:
         async with self._turn:
             self._screen.hide()
             self._read = ""
-            _forget_typed(self._input)
+            forget_typed(self._input)
             try:
                 yield
             finally:
@@ -101,10 +101,30 @@ async def _chunk_from_thread(descriptor: int) -> bytes:
     return await typed
 
 
-def _forget_typed(descriptor: int) -> None:
+def forget_typed(descriptor: int) -> None:
+    """Drop what was typed and not read yet: nobody agrees to what they have not seen."""
     try:
         import termios
     except ImportError:
         return
     with contextlib.suppress(termios.error):
         termios.tcflush(descriptor, termios.TCIFLUSH)
+
+
+@contextlib.contextmanager
+def unseen() -> Generator[None]:
+    """While it lasts, what is typed is not shown; Ctrl-C is a signal all the same."""
+    try:
+        import termios
+    except ImportError:  # a console of Windows shows what is typed
+        yield
+        return
+    where = sys.stdin.fileno()
+    before = termios.tcgetattr(where)
+    changed = list(before)
+    changed[3] &= ~termios.ECHO
+    termios.tcsetattr(where, termios.TCSANOW, changed)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(where, termios.TCSANOW, before)

@@ -16,13 +16,13 @@ from prompt_toolkit.application import Application
 from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
 from prompt_toolkit.history import History, InMemoryHistory
 from prompt_toolkit.input import create_input
-from prompt_toolkit.input.typeahead import get_typeahead
+from prompt_toolkit.input.typeahead import clear_typeahead, get_typeahead
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.shortcuts import CompleteStyle, PromptSession
 
 from dovetail.cli.output import printable
 from dovetail.cli.screen import Screen
-from dovetail.cli.terminal import Closed
+from dovetail.cli.terminal import Closed, forget_typed, unseen
 
 from .key_prompt import QUIET, KeyPrompt
 from .keys import bindings
@@ -30,7 +30,6 @@ from .paint import Paint, Part, wants_colour
 from .picker import Picker
 from .surface import Choice, Interrupted, Row, Suggest
 from .transcript import Transcript
-from .tty import forget_typed, silent
 from .typing_aid import TypingAid
 
 _EDITING = "Ctrl-S or Esc Enter: done   Ctrl-C: as it was   Ctrl-X Ctrl-E: in $EDITOR"
@@ -91,7 +90,8 @@ class Keyboard:
         """The time that one question has the terminal for itself; what was typed before it does not answer it."""
         async with self._turn:
             self._displaced = await self._cleared() or time.monotonic() - self._ended < QUIET
-            forget_typed(self._input)
+            clear_typeahead(self._input)
+            forget_typed(sys.stdin.fileno())
             try:
                 with self._transcript.question():
                     yield
@@ -100,7 +100,7 @@ class Keyboard:
 
     def quiet(self) -> AbstractContextManager[None]:
         """The time in which keys that nobody asked for are not shown."""
-        return silent()
+        return unseen()
 
     def stopped_early(self) -> bool:
         """Whether Ctrl-C was pressed together with Enter, before the terminal could make a signal of it."""
