@@ -68,6 +68,16 @@ class TestAdd:
             kind="stdio", command=("npx", "-y", "fs", "--", "--file", "a b"), env={"MODE": "fast"}
         )
 
+    def test_a_file_that_will_be_looked_for_elsewhere(self, place: Place) -> None:
+        (place.project / "server.py").touch()
+        done = place.run("add", "one", "--", "python", "server.py")
+        assert done.code == 0 and "server.py is looked for wherever a host is started" in done.err
+        assert place.run("add", "two", "--cwd", ".", "--", "python", "server.py").err == ""
+        found = place.entry("two").spec
+        assert found is not None and found.cwd == str(place.project)
+        beside = place.put(place.project / "mcp.json", {"mcpServers": {}})
+        assert place.run("add", "three", "--file", str(beside), "--", "python", "server.py").err == ""
+
     def test_a_url_with_a_secret_that_goes_to_the_keyring(self, place: Place) -> None:
         done = place.run("add", "web", "https://example.com/mcp", "--header", f"Authorization=Bearer {SECRET}")
         assert done.code == 0, done.err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ from .verbs import UsageError
 
 if TYPE_CHECKING:
     from dovetail.host.config.document import Document
+    from dovetail.host.entries import ServerEntry
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -60,7 +62,13 @@ def _server(options: argparse.Namespace) -> dict[str, Any]:
     if command:
         if headers or options.type:
             raise UsageError("--header and --type are for a URL")
-        given = {"type": "stdio", "command": command[0], "args": command[1:], "env": env, "cwd": options.cwd}
+        given = {
+            "type": "stdio",
+            "command": command[0],
+            "args": command[1:],
+            "env": env,
+            "cwd": _from_here(options.cwd),
+        }
     else:
         if env or options.cwd:
             raise UsageError("--env and --cwd are for a command")
@@ -91,6 +99,12 @@ async def _add(options: argparse.Namespace, server: dict[str, Any], person: Pers
     )
     warn([f"{place} looks like a secret; it stands in the file" for place in left_in_arguments(server)])
     entry, _ = entry_of(file, key)
+    warn(
+        [
+            f"{word} is looked for wherever a host is started; with `--cwd .` it is looked for here"
+            for word in _astray(entry)
+        ]
+    )
     missing = [each for each in entry.inputs if await secrets.known(each) is None] if entry is not None else []
     for wanted in missing:
         await secrets.ask(key, wanted)
@@ -99,6 +113,18 @@ async def _add(options: argparse.Namespace, server: dict[str, Any], person: Pers
         warn([f"it cannot be started yet: {problem}"])
     tell(options, f"Added {key} to {file}.", {"file": file, "key": key, "problem": problem})
     return OK
+
+
+def _from_here(folder: str | None) -> str | None:
+    """A folder as it is called everywhere; what begins with a variable or `~` is that already."""
+    return folder if folder is None or folder.startswith(("${", "~")) else os.path.abspath(folder)
+
+
+def _astray(entry: ServerEntry | None) -> list[str]:
+    """The words of a command that name a file from here, though the command will not run here."""
+    if entry is None or entry.spec is None or entry.spec.cwd is not None:
+        return []
+    return [word for word in entry.spec.command if not os.path.isabs(word) and os.path.isfile(word)]
 
 
 def _changed(document: Document, key: str, server: dict[str, Any], declarations: list[dict[str, Any]]) -> str:

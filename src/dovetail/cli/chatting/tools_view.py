@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from dovetail.cli.terminal import Closed
@@ -53,12 +54,25 @@ async def call(session: Session, words: list[str]) -> None:
     from dovetail.cli.values import read_arguments
 
     if not words:
-        raise UsageError("name a tool: /call server__tool key=value")
-    found = next((tool for tool in await session.host.tools() if tool.name == words[0]), None)
-    if found is None:
-        raise UsageError(f"there is no tool {words[0]}; /tools shows those that there are")
+        raise UsageError("name a tool: /call tool key=value")
+    found = find_tool(await session.host.tools(), words[0])
     arguments = read_arguments(words[1:], found.tool.input_schema) if words[1:] else None
     await run_tool(session, found, arguments)
+
+
+def find_tool(tools: Sequence[HostTool], word: str) -> HostTool:
+    """The tool of a name; what its server calls it will do where no other server has one of that name."""
+    found = [tool for tool in tools if tool.name == word] or [tool for tool in tools if tool.tool.name == word]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UsageError(f"there are several: {', '.join(tool.name for tool in found)}")
+    import difflib
+
+    names = {name: tool.name for tool in tools for name in (tool.name, tool.tool.name)}
+    near = difflib.get_close_matches(word, names, 1)
+    hint = f"did you mean {names[near[0]]}?" if near else "/tools shows those that there are"
+    raise UsageError(f"there is no tool {word}; {hint}")
 
 
 async def run_tool(session: Session, tool: HostTool, arguments: dict[str, object] | None = None) -> None:
