@@ -53,6 +53,17 @@ class TestLoopback:
             assert (await visit(uri, "/callback?code=1&state=s1"))[0] == 200
             assert await waiting == f"{uri}?code=1&state=s1"
 
+    async def test_from_another_machine_the_answer_is_pasted(self):
+        told, lines = list[str](), asyncio.Queue[str]()
+        async with loopback(browser=[], tell=told.append, pasted=lines.get) as (uri, open_page):
+            waiting = asyncio.ensure_future(open_page(PAGE))
+            wrong = [f"{uri}?code=1&state=other", f"{uri}?code=1", "http://127.0.0.1:1/callback?code=1&state=s1", "y"]
+            for line in ["", *wrong, f"  {uri}?code=1&state=s1\n", "never read"]:
+                lines.put_nowait(line)
+            assert await waiting == f"{uri}?code=1&state=s1"
+        assert sum(uri in line for line in told) == len(wrong)
+        assert lines.qsize() <= 1
+
     async def test_only_the_answer_to_this_login_counts_and_only_once(self):
         async with loopback(browser=[], tell=lambda _: None) as (uri, open_page):
             assert (await visit(uri, "/callback?code=0&state="))[0] == 400

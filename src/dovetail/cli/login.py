@@ -5,10 +5,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+from functools import partial
 
 from . import output
 from .connecting import add_output, check_server, from_environment
 from .outcome import OK
+from .screen import Screen
+from .terminal import Closed, Terminal, someone_there
+from .verbs import UsageError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -22,30 +26,40 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--redirect-uri", metavar="URI", help="where the login comes back to, on this machine")
     add_output(parser)
-    parser.epilog = "Without a screen the address of the login is printed; open it on this machine."
+    parser.epilog = (
+        "Without a screen the address of the login is printed. If you open it on another machine, paste the address "
+        "that the browser ends at."
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     """Log in."""
-    return asyncio.run(_login(options))
+    with Screen(sys.stderr) as screen:
+        return asyncio.run(_login(options, Terminal(screen) if someone_there() else None))
 
 
-async def _login(options: argparse.Namespace) -> int:
+async def _login(options: argparse.Namespace, terminal: Terminal | None) -> int:
     from dovetail.auth.challenge import NOTHING
+    from dovetail.auth.clients import Client
     from dovetail.auth.errors import AuthorizationFailed
     from dovetail.client.accounts import default_tokens
     from dovetail.client.knocking import knock
+    from dovetail.client.login import loopback
     from dovetail.client.logins import logins
     from dovetail.client.oauth import OAuth
+    from dovetail.client.ways import BrowserLogin
 
     url, store, variable = check_server(options.url), default_tokens(), options.client_secret_env
+    secret = None if variable is None else from_environment("--client-secret-env", variable)
+    if secret is not None and options.client_id is None:
+        raise UsageError("--client-secret-env goes with the --client-id that it belongs to")
+    given = None if options.client_id is None else Client(id=options.client_id, secret=secret)
+    doorway = partial(loopback, options.redirect_uri, pasted=None if terminal is None else partial(_pasted, terminal))
     oauth = OAuth(
+        BrowserLogin(doorway, name="Dovetail", client=given),
         store=store,
         account=options.account,
         scopes=[scope for words in options.scope for scope in words.split()],
-        client_id=options.client_id,
-        client_secret=None if variable is None else from_environment("--client-secret-env", variable),
-        redirect_uri=options.redirect_uri,
     )
     wanted = await knock(url)
     try:
@@ -62,3 +76,12 @@ async def _login(options: argparse.Namespace) -> int:
         named = f", account {login.account}" if login.account else ""
         print(output.printable(f"Logged in at {login.server}{who}{named}."), file=sys.stdout)
     return OK
+
+
+async def _pasted(terminal: Terminal) -> str:
+    """A line of the user's; who ends the input may still log in where the answer comes back by itself."""
+    try:
+        return await terminal.ask("")
+    except Closed:
+        await asyncio.Event().wait()
+        raise

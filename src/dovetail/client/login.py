@@ -27,6 +27,8 @@ MAX_OPEN = 16
 
 OpenPage: TypeAlias = Callable[[str], Awaitable[str]]
 """Sends the user to a URL, and gives the URL that the browser was sent back to."""
+Pasted: TypeAlias = Callable[[], Awaitable[str]]
+"""Gives the next line that the user types."""
 
 _HEADERS = (
     "content-type: text/html; charset=utf-8\r\ncache-control: no-store\r\nreferrer-policy: no-referrer\r\n"
@@ -48,12 +50,14 @@ async def loopback(
     *,
     browser: Sequence[str] | None = None,
     tell: Callable[[str], None] = say,
+    pasted: Pasted | None = None,
     seconds: float = LOGIN_SECONDS,
 ) -> AsyncGenerator[tuple[str, OpenPage]]:
     """A redirect URI on this machine, and what sends the user's browser to a page that leads there.
 
     `browser` is the program that opens pages, with its arguments; none is found where there is no screen, and then
-    the user opens the address that is told.
+    the user opens the address that is told. Their browser may be on another machine, from where nothing comes back:
+    with `pasted` they can bring the answer themselves.
     """
     words = _found_browser() if browser is None else list(browser)
     callback = Callback(redirect_uri)
@@ -65,13 +69,31 @@ async def loopback(
             callback.expect(url)
             if words:
                 start_browser(words, url)
+            reading = None if words or pasted is None else asyncio.ensure_future(_read(pasted, callback, tell))
             try:
                 async with asyncio.timeout(seconds):
                     return await callback.came
             except TimeoutError:
                 raise AuthorizationFailed(f"Nobody logged in within {seconds:g} s") from None
+            finally:
+                if reading is not None:
+                    reading.cancel()
+                    await asyncio.gather(reading, return_exceptions=True)
 
         yield callback.redirect_uri, open_page
+
+
+async def _read(pasted: Pasted, callback: Callback, tell: Callable[[str], None]) -> None:
+    """Take the answer from what the user pastes; what is none is told, and does no harm."""
+    tell(
+        "If that is on another machine, its browser will find nothing in the end: then paste the address that it shows."
+    )
+    while True:
+        line = (await pasted()).strip()
+        if line and callback.take(line):
+            return
+        if line:
+            tell(f"This is not the end of this login: it begins with {callback.redirect_uri}?")
 
 
 class Callback:
@@ -107,6 +129,14 @@ class Callback:
         """Wait for the answer to the login that this page begins."""
         self._state = parse_qs(urlsplit(url).query).get("state", [""])[0].encode()
 
+    def take(self, address: str) -> bool:
+        """Take an address that a browser was sent back to; whether it is the answer to this login."""
+        place, _, query = address.partition("?")
+        answers = place == self.redirect_uri and self._answers(query)
+        if answers and not self.came.done():
+            self.came.set_result(address)
+        return answers
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._open += 1
         try:
@@ -139,15 +169,21 @@ class Callback:
             return "404 Not Found", "There is nothing here.", None
         if method != "GET":
             return "405 Method Not Allowed", "There is nothing here.", None
-        try:
-            states = parse_qs(query, max_num_fields=50).get("state", [])
-        except ValueError:
-            states = []
-        if not self._state or len(states) != 1 or not compare_digest(states[0].encode(errors="replace"), self._state):
+        if not self._answers(query):
             return "400 Bad Request", "This is not the answer to a login that was begun here.", None
         if self.came.done():
             return "410 Gone", "This login has been answered already.", None
         return "200 OK", "Done. You can close this window.", f"{self.redirect_uri}?{query}"
+
+    def _answers(self, query: str) -> bool:
+        """Whether this comes of the login that was begun."""
+        try:
+            states = parse_qs(query, max_num_fields=50).get("state", [])
+        except ValueError:
+            return False
+        return (
+            bool(self._state) and len(states) == 1 and compare_digest(states[0].encode(errors="replace"), self._state)
+        )
 
 
 def check_page(url: str) -> None:
