@@ -22,7 +22,7 @@ ARGUMENTS = {
     [
         ("path", ["/a"]),
         ("/path", ["/a"]),
-        ("a.b", [1]),
+        ("a.b", [1, 2]),
         ("/a/b", [2]),
         ("/a/c~1d", [3]),
         ("/a/~0", [4]),
@@ -32,7 +32,7 @@ ARGUMENTS = {
         ("items.-1", []),
         ("nothing", []),
         ("path.x", []),
-        ("*", ["star"]),
+        ("/*", list(ARGUMENTS.values())),
     ],
 )
 def test_places(place: str, values: list[Any]) -> None:
@@ -139,3 +139,54 @@ def test_to_allow_all_must_hold_and_to_deny_any() -> None:
     assert not all_hold(Under("/a"), {"paths": []}, "paths.*"), "nothing there is nothing to rely on"
     assert any_holds(Outside("/a"), {}, "paths.*"), "what is missing the server chooses"
     assert not any_holds(Under("/a"), {}, "paths.*")
+
+
+@pytest.mark.parametrize(
+    ("place", "arguments"),
+    [
+        ("options.mode", {"options.mode": "safe", "options": {"mode": "force"}}),
+        ("options.mode", {"options.mode": "force", "options": {"mode": "safe"}}),
+        ("items.*.mode", {"items": {"*": {"mode": "safe"}, "x": {"mode": "force"}}}),
+        ("mode", {"mode": ["force"]}),
+        ("mode", {"mode": {"is": ["safe", ["force"]]}}),
+        ("mode", {"mode": "\uff46orce"}),
+        ("mode", {"mode": [[]] * 20_000}),
+    ],
+)
+def test_no_decoy_hides_a_value(place: str, arguments: dict[str, Any]) -> None:
+    assert any_holds(Equals("force"), arguments, place)
+    assert not all_hold(Equals("safe"), arguments, place)
+
+
+@pytest.mark.parametrize(
+    "items", [[{"path": "/a/x"}, "/etc/passwd"], [{"path": "/a/x"}, {"Path": "/etc/passwd"}], [{"path": "/a"}, []]]
+)
+def test_an_item_that_has_nothing_there_is_nothing_to_rely_on(items: list[Any]) -> None:
+    assert not all_hold(Under("/a"), {"items": items}, "items.*.path")
+    assert any_holds(Outside("/a"), {"items": items}, "items.*.path")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/etc/../etc/passwd",
+        "file:///etc/passwd?x",
+        "file://LOCALHOST/etc/passwd",
+        "file:///%65tc/passwd#x",
+        " /etc/passwd",
+        "../../etc/passwd",
+        "a/..\\..\\etc",
+        ["/ok", ["/etc/passwd"]],
+    ],
+)
+def test_what_may_lead_into_a_folder_is_enough_to_deny(path: Any) -> None:
+    assert any_holds(Under("/etc"), {"path": path}, "path")
+    assert not all_hold(Under("/etc/.."), {"path": [path]}, "path")
+
+
+def test_the_home_of_the_user_may_be_written_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert any_holds(Under("~/.ssh"), {"path": "~/.ssh/id_rsa"}, "path")
+    assert not any_holds(Under("~/.ssh"), {"path": "~/notes"}, "path")
+    assert not any_holds(Under("~/.ssh"), {"path": "notes"}, "path")
+    assert not any_holds(Under("~/.ssh"), {"path": "file://[::1"}, "path")

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -21,6 +22,7 @@ ABSENT = next(
 )
 """Why there is no keyring to test with, if there is none."""
 
+_BUS = "dbus-daemon --session --nofork --nopidfile --nosyslog --print-address"
 _LOCK = "import secretstorage as s; s.get_default_collection(s.dbus_init()).lock()"
 
 
@@ -58,14 +60,17 @@ def surroundings(folder: Path) -> dict[str, str]:
 @contextlib.contextmanager
 def desktop(folder: Path) -> Iterator[Desktop]:
     """A bus, and a keyring on it that is unlocked."""
-    bus = subprocess.Popen(
-        ["dbus-daemon", "--session", "--nofork", "--nopidfile", "--nosyslog", "--print-address"],
-        env=surroundings(folder),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    with _ended(bus):
+    with contextlib.ExitStack() as ending:
+        # The folder of a test may be deeper than the address of a socket can be long.
+        place = ending.enter_context(tempfile.TemporaryDirectory(prefix="bus-"))
+        bus = subprocess.Popen(
+            [*_BUS.split(), f"--address=unix:dir={place}"],
+            env=surroundings(folder),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        ending.enter_context(_ended(bus))
         assert bus.stdout is not None
         found = Desktop(folder, bus.stdout.readline().strip())
         found.keyring = _keyring(found.environ)

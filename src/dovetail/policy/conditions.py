@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 from types import NoneType
@@ -89,48 +90,117 @@ class Outside(msgspec.Struct, frozen=True, tag="outside"):
 Condition: TypeAlias = Equals | OneOf | Like | Under | Outside
 
 _ABSENT = object()
+_MOST_INNER = 10_000
+"""Values within a value that are looked at; one that has more is taken for the worst."""
 
 
 def values_at(arguments: dict[str, Any], place: str) -> list[Any]:
     """The values at a place: `/a/b` is a JSON pointer (RFC 6901), `a.b` the same by names; `*` is every item.
 
-    A place that leads nowhere gives nothing.
+    A place that leads nowhere gives nothing. An argument that is itself called `a.b` is looked at as well, so that
+    neither of the two hides the other.
     """
-    if place.startswith("/"):
-        steps = [step.replace("~1", "/").replace("~0", "~") for step in place[1:].split("/")]
-    else:
-        steps = [place] if place in arguments else place.split(".")
-    found: list[Any] = [arguments]
-    for step in steps:
-        found = [inner for value in found for inner in _within(value, step)]
-    return found
+    return [value for value in _found(arguments, place) if value is not _ABSENT]
 
 
 def all_hold(condition: Condition, arguments: dict[str, Any], place: str) -> bool:
-    """Whether it is certain: there is something at the place, and everything there passes."""
-    found = values_at(arguments, place)
-    return bool(found) and all(map(condition.holds, found))
+    """Whether it is certain: there is something at the place, whichever way leads there, and everything passes."""
+    found = _found(arguments, place)
+    return bool(found) and all(value is not _ABSENT and condition.holds(value) for value in found)
 
 
 def any_holds(condition: Condition, arguments: dict[str, Any], place: str) -> bool:
-    """Whether something at the place passes; what is missing is outside of every folder."""
-    found = values_at(arguments, place)
-    return any(map(condition.holds, found)) if found else isinstance(condition, Outside)
+    """Whether something at the place passes, or may; what is missing is outside of every folder.
+
+    A value within a list or an object counts too: what a server makes of `["/etc"]` is perhaps what it makes of `/etc`.
+    """
+    found = _found(arguments, place)
+    if isinstance(condition, Outside) and (not found or _ABSENT in found):
+        return True
+    return any(_may_hold(condition, inner) for value in found if value is not _ABSENT for inner in _inner(value))
 
 
-def _within(value: Any, step: str) -> Iterator[Any]:
+def _may_hold(condition: Condition, value: Any) -> bool:
+    """Whether a value passes in one of the forms that somebody may take it in."""
+    if value is _ABSENT or condition.holds(value):
+        return True
+    if not isinstance(value, str):
+        return False
+    if isinstance(condition, Under):
+        return _may_be_under(condition, value)
+    plain = unicodedata.normalize("NFKC", value)
+    return plain != value and condition.holds(plain)
+
+
+def _may_be_under(condition: Under, value: str) -> bool:
+    text = value.strip()
+    if text[:5].lower() == "file:":
+        text = unquote(urlsplit(text).path) if _is_uri(text) else text[5:]
+    if text.startswith("~"):
+        text = os.path.expanduser(text)
+    if os.path.isabs(text):
+        return condition.holds(text)
+    # Only the server knows what it is relative to; with `..` it leads everywhere.
+    return ".." in text.replace("\\", "/").split("/")
+
+
+def _is_uri(text: str) -> bool:
+    try:
+        urlsplit(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _inner(value: Any) -> Iterator[Any]:
+    """A value and all that is within it; `_ABSENT`, which passes everything, where there is too much."""
+    waiting, looked = [value], 0
+    while waiting:
+        each = waiting.pop()
+        looked += 1
+        if looked > _MOST_INNER:
+            yield _ABSENT
+            return
+        yield each
+        if isinstance(each, dict):
+            waiting.extend(cast("dict[str, Any]", each).values())
+        elif isinstance(each, list):
+            waiting.extend(cast("list[Any]", each))
+
+
+def _found(arguments: dict[str, Any], place: str) -> list[Any]:
+    """What is at a place, with `_ABSENT` for each item of a `*` that has nothing there."""
+    if place.startswith("/"):
+        return _follow(arguments, [step.replace("~1", "/").replace("~0", "~") for step in place[1:].split("/")])
+    steps = place.split(".")
+    if len(steps) == 1:
+        return _follow(arguments, steps)
+    whole = [arguments[place]] if place in arguments else []
+    parts = _follow(arguments, steps)
+    return [*whole, *parts] if not whole or steps[0] in arguments else whole
+
+
+def _follow(arguments: dict[str, Any], steps: list[str]) -> list[Any]:
+    found: list[Any] = [arguments]
+    spread = False
+    for step in steps:
+        spread = spread or step == "*"
+        found = [inner for value in found for inner in _within(value, step, spread)]
+    return found
+
+
+def _within(value: Any, step: str, spread: bool) -> list[Any]:
+    found: list[Any] = []
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
-        if step in members:
-            yield members[step]
-        elif step == "*":
-            yield from members.values()
+        found = list(members.values()) if step == "*" else [members[step]] if step in members else []
     elif isinstance(value, list):
         items = cast("list[Any]", value)
         if step == "*":
-            yield from items
+            found = items
         elif step.isdecimal() and len(step) < 10 and int(step) < len(items):
-            yield items[int(step)]
+            found = [items[int(step)]]
+    return found if found or not spread or step == "*" else [_ABSENT]
 
 
 def _same(value: Any, known: Any) -> bool:
@@ -174,6 +244,8 @@ def _contains(folder: Path, path: Path) -> bool:
 
 
 def _path_of(uri: str) -> str | None:
+    if not _is_uri(uri):
+        return None
     parts = urlsplit(uri)
     if parts.netloc not in ("", "localhost") or parts.query or parts.fragment:
         return None
