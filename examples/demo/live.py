@@ -20,9 +20,8 @@ def main() -> int:
     with scene() as folder:
         settings = {"XDG_CONFIG_HOME": str(folder), "APPDATA": str(folder)}
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the application
-        print(
-            "Try: What is the weather? Book a room. Search hotels (and Ctrl-C). Send a postcard. Throw my notes away."
-        )
+        print("Try: What is the weather? Book a room. Send a postcard. Throw my notes away.")
+        print("     Search hotels (and press Ctrl-C).")
         print("     /tools  /resources  /servers  /mcp.almanac.pack  /traffic follow  /help")
         return subprocess.call(
             [*COMMAND, "host", "--config", str(folder / "mcp.json"), *model, *words],

@@ -1,14 +1,19 @@
 """`dovetail ask`: a question for scripts, under rules that are said in so many words."""
 
+import asyncio
 import json
+import shlex
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dovetail.host.namespace import tool_name
 from tests.cli.commands import DESK, Done, dovetail, environment
 from tests.support.emulated import Emulated
+from tests.support.model_endpoint import endpoint, failure
 
 SCRIPT: dict[str, list[dict[str, Any]]] = {
     "add": [
@@ -55,11 +60,31 @@ def test_scripts_get_everything(folder: Path) -> None:
     assert done.result == {"text": "It is done.", "model": "talk", "calls": [call], "reason": "done"}
 
 
-@pytest.mark.parametrize("rules", [(), ("--allow", "other__*"), ("--allow", "desk", "--deny", "desk__add")])
+@pytest.mark.parametrize("rules", [(), ("--allow", "desk__sl*"), ("--allow", "desk", "--deny", "desk__add")])
 def test_what_would_be_asked_is_refused(rules: tuple[str, ...], folder: Path) -> None:
     done = ask(folder, "add it up", "--launch", "desk", "--format", "json", *rules)
     assert [call["refused"] for call in done.result["calls"]] == [True]
-    assert "add was refused" in done.err
+    assert "add was refused" in done.err and "ask the person" not in done.err
+
+
+def test_a_refusal_says_which_option_would_help(folder: Path) -> None:
+    done = ask(folder, "add it up", "--launch", "desk", "--allow", "desk__ad")
+    assert "--allow desk__ad: there is no such tool; did you mean desk__add?" in done.err
+    assert "desk: add was refused: nobody is asked here; --allow desk__add lets it be called\n" in done.err
+    done = ask(folder, "add it up")
+    assert done.err.count("desk is not there") == 1
+    assert "desk is not there: nobody approved its start; --launch desk starts it unasked\n" in done.err
+
+
+def test_a_server_whose_key_looks_like_a_tool(folder: Path) -> None:
+    config = folder / "mcp.json"
+    config.write_text(config.read_text().replace('"desk"', '"my__desk"'))
+    talk = folder / "talk.json"
+    names = {tool_name("my__desk", "add"): "desk__add"}
+    for name, before in names.items():
+        talk.write_text(talk.read_text().replace(before, name))
+    done = ask(folder, "add it up", "--launch", "my__desk", "--allow", "my__desk__add", "--format", "json")
+    assert [(call["server"], call["refused"]) for call in done.result["calls"]] == [("my__desk", False)]
 
 
 def test_a_server_that_nobody_let_start_is_named(folder: Path) -> None:
@@ -78,6 +103,8 @@ def test_rules_come_from_a_file_too(folder: Path) -> None:
 def test_a_question_comes_from_stdin_and_resources_go_along(folder: Path) -> None:
     done = ask(folder, "-", "--launch", "desk", "--attach", "desk=desk://note", stdin="what is the note?")
     assert done.out == "There is a note.\n"
+    both = ("--attach", "desk=desk://note", "--attach", "desk=desk://drawer/1")
+    assert ask(folder, "what is the note?", "--launch", "desk", *both).out == "There is a note.\n"
     done = ask(folder, "hm", "--launch", "desk", "--attach", "desk=desk://nothing", "--format", "json")
     assert done.code == 5 and done.error["code"] == "not_found"
 
@@ -89,6 +116,10 @@ def test_a_question_comes_from_stdin_and_resources_go_along(folder: Path) -> Non
         (["q", "--model", "nothing"], "there is no model 'nothing'"),
         (["q", "--model", "cloud:x"], "names no model"),
         (["q", "--allow", "__x"], "is no pattern for tools"),
+        (["q", "--allow", "dsk__add"], "--allow names no server 'dsk'; did you mean desk?"),
+        (["q", "--deny", "other"], "--deny names no server 'other'; there are desk"),
+        (["q", "--launch", "dask"], "--launch names no server 'dask'; did you mean desk?"),
+        (["q", "--attach", "desk"], "is not of the form SERVER=URI"),
         (["q", "--policy", "no.toml"], "there is no file no.toml"),
         (["q", "--interactive"], "--interactive needs a person"),
         ([" "], "there is nothing to ask"),
@@ -116,6 +147,31 @@ def test_a_model_that_is_not_there_is_unreachable(folder: Path) -> None:
     model = "openai:none@http://127.0.0.1:9/v1"
     done = run(folder, "ask", "hello", "--config", config, "--model", model, "--format", "json")
     assert done.code == 4 and done.error["code"] == "unreachable"
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "said"), [(401, 3, "unauthorized"), (500, 5, "model_failed"), (429, 5, "model_failed")]
+)
+async def test_a_model_that_says_no_has_its_exit_code(status: int, code: int, said: str, folder: Path) -> None:
+    (folder / "mcp.json").write_text('{"mcpServers": {}}')
+    async with endpoint(failure(status, "not today")) as told:
+        words = ["ask", "hello", "--config", str(folder / "mcp.json"), "--model", f"openai:tiny@{told.url}/v1"]
+        done = await asyncio.to_thread(run, folder, *words, "--format", "json")
+    assert (done.code, done.error["code"]) == (code, said) and "not today" in done.error["message"]
+
+
+def test_no_answer_is_an_error(folder: Path) -> None:
+    (folder / "talk.json").write_text('{"": [{"say": " "}]}')
+    done = ask(folder, "hello", "--launch", "desk", "--format", "json")
+    assert (done.code, done.error["code"]) == (5, "invalid_answer") and "it said nothing" in done.error["message"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="descriptors are closed by a POSIX shell")
+def test_nowhere_to_put_the_answer(folder: Path) -> None:
+    line = shlex.join([sys.executable, "-m", "dovetail.cli", *words(folder, "hello")])
+    env = environment(XDG_CONFIG_HOME=str(folder / "user"), HOME=str(folder))
+    done = subprocess.run(["sh", "-c", f"{line} >&-"], stderr=subprocess.PIPE, text=True, env=env, timeout=60)
+    assert done.returncode == 1 and "stdout is closed" in done.stderr and "Traceback" not in done.stderr
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a pseudo-terminal is POSIX's")

@@ -33,6 +33,8 @@ def test_show(folder: Path) -> None:
     assert rows[0].split() == ["n", "when", "event", "server", "name", "by", "what"]
     assert 'allow any tool of git (code) · {"arguments":{"n":1}}' in rows[3]
     assert len(rows) == 6
+    assert "now\\u001b[2J" in rows[5], "nothing of it reaches a terminal, also through a pager"
+    assert "\x1b" not in shown.out + audit(folder, "export", "--as", "csv").out
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,9 @@
 import asyncio
 import json
 import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,8 @@ from dovetail.host.entries import ServerEntry
 from dovetail.host.secrets import PURPOSE, Secrets
 from dovetail.policy.launch import LaunchSpec
 from tests.cli.commands import AtTerminal, Done, dovetail
+from tests.host.hosting import PROGRAMS
+from tests.support.keyring import ABSENT, desktop
 
 SECRET = "ghp_" + "s3cr3t" * 5
 
@@ -263,3 +268,81 @@ def test_every_change_is_recorded(place: Place) -> None:
     told = [(line["name"], line["server"], line["by"]) for line in lines if line["event"] == "config"]
     assert told == [("add", "a", "person"), ("disable", "a", "person"), ("remove", "a", "person")]
     assert not re.search(SECRET, json.dumps(lines))
+
+
+class TestTogether:
+    def test_programs_that_add_at_once_lose_nothing(self, place: Place) -> None:
+        with ThreadPoolExecutor(6) as pool:
+            done = list(pool.map(lambda number: place.run("add", f"s{number}", "--", "x"), range(6)))
+        assert {each.code for each in done} == {0}
+        assert len(read_config(place.own, place.env).entries) == 6
+
+    def test_the_same_name_at_once_is_taken_once(self, place: Place) -> None:
+        with ThreadPoolExecutor(4) as pool:
+            done = list(pool.map(lambda number: place.run("add", "one", "--", f"x{number}"), range(4)))
+        assert sorted(each.code == 0 for each in done) == [False, False, False, True]
+
+    def test_a_server_in_place_of_another_leaves_nothing_of_it(self, place: Place) -> None:
+        source = place.put(place.home / "x.json", {"mcpServers": {"a": {"command": "x", "env": {"TOKEN": SECRET}}}})
+        for _ in range(3):
+            assert place.run("import", str(source), "--yes", "--replace").code == 0
+            assert len(json.loads(place.own.read_text())["inputs"]) == 1
+            assert place.launch("a").env == {"TOKEN": SECRET}
+        assert place.run("add", "a", "--replace", "--", "y").code == 0
+        assert json.loads(place.own.read_text())["inputs"] == []
+        before = place.own.read_text()
+        assert "has another server of this name" in place.run("import", str(source), "--yes").out
+        assert place.own.read_text() == before
+
+    def test_where_else_a_server_stands_and_who_shares_it(self, place: Place) -> None:
+        (place.project / ".git").mkdir()
+        file = place.put(place.project / ".cursor/mcp.json", {"mcpServers": {"a": {"command": "x"}}})
+        assert f"it stands in {file}: --file {file}" in place.run("disable", "a").err
+        assert "whoever shares it" in place.run("disable", "a", "--file", str(file)).err
+        told = place.run("add", "b", "--file", str(file), "--env", f"TOKEN={SECRET}", "--", "x").err
+        assert "is a file of cursor, which cannot fill in ${input:" in told
+
+    def test_what_could_not_be_done_is_in_the_record(self, place: Place) -> None:
+        place.put(place.project / "file", "")
+        assert place.run("add", "a", "--file", "file/mcp.json", "--", "x", "--token", "hunter2").code != 0
+        written = place.written()
+        assert '"add"' in written and '"add failed"' in written and "hunter2" not in written
+
+
+@pytest.mark.skipif(ABSENT is not None, reason=str(ABSENT))
+def test_what_is_typed_goes_to_the_keyring_of_the_system_and_from_there_to_the_server(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    program = tmp_path / "hosting.py"
+    program.write_text(
+        "import asyncio, sys\n"
+        "from dovetail import Host, Policy, Rule\n"
+        "async def main():\n"
+        "    async with Host.from_config(sys.argv[1], policy=Policy([Rule('allow', kind='*')])) as host:\n"
+        "        print((await host.call('plain__environment', name='TOKEN')).text)\n"
+        "asyncio.run(main())\n"
+    )
+    with desktop(tmp_path) as there:
+        names = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
+        env = {name: there.environ[name] for name in names}
+        words = (
+            "--file",
+            str(file),
+            "--env",
+            "TOKEN=${input:my-token}",
+            "--",
+            sys.executable,
+            str(PROGRAMS / "plain.py"),
+        )
+        with AtTerminal("add", "plain", *words, stdout=True, columns=100, **env) as terminal:
+            terminal.answer("my-token: ", SECRET)
+            code, rest = terminal.end()
+        assert code == 0 and SECRET not in rest
+        run = [sys.executable, str(program), str(file)]
+        done = subprocess.run(run, env=there.environ, capture_output=True, text=True, timeout=60)
+        assert (done.stdout, done.returncode) == (f"{SECRET}\n", 0), done.stderr
+        files = [each for each in tmp_path.rglob("*") if each.is_file()]
+        assert any(each.name.endswith(".keyring") for each in files)
+        assert not any(SECRET.encode() in each.read_bytes() for each in files)
+        without = {name: value for name, value in there.environ.items() if name != "DBUS_SESSION_BUS_ADDRESS"}
+        done = subprocess.run(run, env=without, capture_output=True, text=True, timeout=60)
+        assert SECRET not in done.stdout and done.returncode != 0

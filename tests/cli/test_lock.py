@@ -56,7 +56,7 @@ def test_written_and_compared(shop: Shop) -> None:
     assert locked["servers"]["shop"]["tools"]["price"]["definition"]["description"] == "The price of an item."
     assert shop.lock("--check", "--yes").code == 0
     assert "nothing has changed" in shop.lock("--yes").out
-    assert verify(folder=shop.home).records == 3, "each definition that was taken up is in the record"
+    assert verify(folder=shop.home).records == 6, "each start, and each definition that was taken up, is in the record"
 
 
 def test_a_change_fails_and_is_shown(shop: Shop) -> None:
@@ -128,3 +128,11 @@ def test_usage(shop: Shop) -> None:
     assert shop.lock("--yes", "--server", "none").code == 1
     (shop.folder / "mcp.lock").write_text("{}")
     assert "is no lockfile" in shop.lock("--yes").err
+
+
+def test_what_the_rules_forbid_is_not_started(shop: Shop) -> None:
+    (shop.folder / "mcp.policy.toml").write_text('[[rules]]\nverdict = "deny"\nserver = "shop"\n')
+    done = shop.lock("--yes")
+    assert done.code == 5
+    assert "The policy keeps 'shop' from starting" in done.err
+    assert not (shop.folder / "mcp.lock").exists()

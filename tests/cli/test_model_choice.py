@@ -54,7 +54,9 @@ def test_without_a_file_there_are_none(tmp_path: Path) -> None:
     [
         (["cloud:x"], "", "names no model"),
         (["nobody"], FILE, "there is no model 'nobody'; in the file are: qwen3:8b, claude-x"),
-        ([], FILE, "wants a key in \\$MY_KEY"),
+        (["claude"], FILE, "wants a key in \\$MY_KEY"),
+        ([], FILE.replace("0.9", "nan"), "models.toml cannot be read"),
+        ([], FILE.replace("0.9", "7"), "<= 1"),
         ([], "[[models]]\nname = 3", "models.toml cannot be read"),
         ([], "models = [", "models.toml cannot be read"),
         ([], '[[models]]\nprovider = "openai"\nname = "a"\nkey = "secret"', "unknown field"),
@@ -64,3 +66,11 @@ def test_what_is_wrong_is_said(words: list[str], file: str, said: str, tmp_path:
     (tmp_path / "models.toml").write_text(file)
     with pytest.raises(UsageError, match=said):
         find_models(words, {}, tmp_path)
+
+
+def test_a_model_that_nobody_named_is_left_out_where_it_cannot_be_used(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "models.toml").write_text(FILE)
+    assert [model.name for model in find_models([], {}, tmp_path)] == ["qwen3:8b"]
+    assert "claude-x wants a key in $MY_KEY" in capsys.readouterr().err

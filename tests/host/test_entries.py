@@ -26,3 +26,17 @@ def test_what_is_a_difference() -> None:
 
 def test_places_in_words() -> None:
     assert (str(Origin("f", 3)), str(IN_CODE)) == ("f:3", "the program")
+
+
+def test_a_default_is_part_of_what_is_approved() -> None:
+    """It decides what runs, as much as the command that it stands in."""
+    spec = LaunchSpec(kind="stdio", command=("${input:program}",))
+
+    def entry(default: str | None) -> ServerEntry:
+        wanted = Input(id="program", origin=Origin("mcp.json", 2), default=default)
+        return ServerEntry(key="a", spec=spec, inputs=(wanted,))
+
+    digests = {each.spec.digest for each in map(entry, (None, "good", "evil")) if each.spec is not None}
+    assert len(digests) == 3
+    assert not entry("good").same_launch(entry("evil"))
+    assert entry(None).spec == spec

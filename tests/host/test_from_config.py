@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from dovetail.client.accounts import FileTokens
 from dovetail.host.host import Host
+from dovetail.host.secrets import Secrets
 from dovetail.policy.rules import Policy, Rule
 from dovetail.protocol.errors import LocalError
 from tests.host.hosting import PROGRAMS, QUICK, Somebody
@@ -80,3 +82,22 @@ async def test_a_project_may_tighten_the_rules_and_not_loosen_them(tmp_path: Pat
 def test_a_host_needs_a_file() -> None:
     with pytest.raises(LocalError, match="Name a configuration file"):
         Host.from_config()
+
+
+async def test_a_secret_is_in_nothing_that_is_told_of_a_server(tmp_path: Path) -> None:
+    path, person, secret = tmp_path / "mcp.json", Somebody(), "super-secret-77"
+    servers = {
+        "word": server("${input:t}"),
+        "program": {"command": "/no/${input:t}"},
+        "folder": server(cwd="/no/${input:t}"),
+        "url": {"url": "http://127.0.0.1:9/${input:t}"},
+    }
+    path.write_text(json.dumps({"inputs": [{"type": "promptString", "id": "t", "password": True}], "servers": servers}))
+    secrets = Secrets(FileTokens(tmp_path / "kept"), on_input=lambda server, wanted: secret)
+    options: dict[str, Any] = {"policy": ALLOW, "folder": tmp_path / "user", "limits": QUICK, "secrets": secrets}
+    async with Host.from_config(path, on_event=person.heard, **options) as host:
+        await host.ready()
+        told = [repr(host.servers), repr(person.events), *(repr(host.logs(key)) for key in host.servers)]
+        assert "[redacted]" in "".join(told)
+        assert secret not in "".join(told)
+    assert not [file for file in tmp_path.rglob("*") if file.is_file() and secret.encode() in file.read_bytes()]

@@ -10,10 +10,14 @@ import pytest
 from dovetail.host.host import Host
 from dovetail.host.refusal import RefusedResult
 from dovetail.host.under_way import Stopped
+from dovetail.policy.approvals import Approvals
 from dovetail.policy.conditions import Equals
+from dovetail.policy.definitions import define
+from dovetail.policy.lockfile import LockFile
 from dovetail.policy.questions import CallQuestion, LaunchQuestion, No, Question, Reply, Yes
 from dovetail.policy.rules import Policy, Rule
 from dovetail.protocol.errors import ConnectionLost, LocalError, Refused, ToolFailed
+from dovetail.types.resources import ResourceTemplate
 from tests.host.hosting import QUICK, Somebody, entry, hosting, records
 from tests.support.waiting import until
 
@@ -256,6 +260,58 @@ class TestConsent:
         assert [record["details"]["arguments"] for record in called] == [{"text": "edited"}]
         assert called[0]["by"] == "person"
         assert called[0]["definition"]
+
+    async def test_an_edit_is_an_edit_also_where_python_sees_no_difference(self, tmp_path: Path) -> None:
+        person = Somebody(
+            lambda question: Yes(arguments={"a": 1.0, "b": 1}) if isinstance(question, CallQuestion) else True
+        )
+        async with hosting(tmp_path, entry("a"), person=person) as host:
+            await host.call("a__add", {"a": 1, "b": True}, check=False)
+        (called,) = records(tmp_path, "call")
+        assert repr(called["details"]["arguments"]) == "{'a': 1.0, 'b': 1}"
+
+    async def test_trust_that_is_taken_back_elsewhere_is_gone(self, tmp_path: Path) -> None:
+        person = Somebody()
+        async with hosting(tmp_path, entry("a"), person=person) as host:
+            await host.ready()
+            await host.trust("a", True)
+            await host.call("a__add", a=1, b=2)
+            asked = len(person.asked)
+            spec = entry("a").spec
+            assert spec is not None
+            Approvals(tmp_path / "user").trust("a", spec, False)
+            await host.call("a__add", a=1, b=2)
+            assert len(person.asked) == asked + 1
+            assert not host.servers["a"].trusted
+
+    async def test_a_secret_that_a_server_repeats_is_not_recorded(self, tmp_path: Path) -> None:
+        given = entry("a", tmp_path / "talking.py", env={"SOME_TOKEN": "correct-horse"})
+        (tmp_path / "talking.py").write_text("import os, sys; sys.exit('I have ' + os.environ['SOME_TOKEN'])")
+        async with hosting(tmp_path, given, policy=ALLOW) as host:
+            await host.ready()
+            await until(lambda: host.servers["a"].state == "failed")
+            assert any("correct-horse" in line.text for line in host.logs("a")), "it is the person's own"
+        assert "correct-horse" not in (tmp_path / "user" / "audit.jsonl").read_text()
+
+    async def test_what_is_held_back_is_not_read_or_watched(self, tmp_path: Path) -> None:
+        lock = tmp_path / "mcp.lock"
+        async with hosting(tmp_path, entry("a"), policy=ALLOW, lock=lock) as host:
+            await host.read("a", "note://me/of")
+        template = ResourceTemplate("note://{name}/of", "other")
+        LockFile(lock, tmp_path / "user").change(lambda known: known.with_definitions("a", define(template)))
+        policy = Policy([Rule("ask", kind="definition"), Rule("deny", kind="resource", name="*/two/of"), *ALLOW.rules])
+        async with hosting(tmp_path, entry("a"), policy=policy, lock=lock) as host:
+            assert await host.templates() == []
+            for attempt in (host.read, host.subscribe):
+                with pytest.raises(Refused, match="held back"):
+                    await attempt("a", "note://me/of")
+            await host.read("a", "note://one")
+            await host.approve("a", "template", "note://{name}/of")
+            await host.read("a", "note://me/of")
+            with pytest.raises(Refused, match="policy"):
+                await host.subscribe("a", "note://two/of")
+        done = [record for record in records(tmp_path, "result") if record["details"]["kind"] == "resource"]
+        assert len(done) == 3
 
     async def test_an_answer_for_the_session_is_not_asked_again(self, tmp_path: Path) -> None:
         person = Somebody(lambda question: Yes(remember="session"))

@@ -25,6 +25,14 @@ def test_lines_say_where_they_are_from() -> None:
     assert {event.server for event in events} == {"key"}
 
 
+def test_what_a_server_was_given_as_a_secret_is_not_in_it() -> None:
+    kept, events = journal()
+    kept.hide(["hunter2-hunter2", None])
+    kept.stderr("logged in with hunter2-hunter2")
+    kept.log("info", {"token": "hunter2-hunter2"}, None)
+    assert "hunter2-hunter2" not in repr(kept.lines()) + repr(events)
+
+
 def test_a_flood_is_kept_in_part_and_told_of_in_part() -> None:
     floods.clear()
     kept, events = journal(log_bytes=10_000, log_line=100, events_per_second=5)

@@ -99,3 +99,31 @@ async def test_what_is_gone_is_forgotten_and_still_approved(tmp_path: Path) -> N
     assert await kept.take("a", OFFER) == []
     with pytest.raises(LocalError, match="no tool 'x' that is held back"):
         raise no_such("a", "tool", "x")
+
+
+async def test_of_two_programs_that_meet_a_server_the_first_says_what_was_approved(tmp_path: Path) -> None:
+    """Else a server could show something else to the second, and nobody would be asked."""
+    file = tmp_path / "mcp.lock"
+    first, second = quarantine(tmp_path, file), quarantine(tmp_path, file)
+    assert await second.look_again() == []
+    await second._locked()  # both have seen that there is no lockfile yet
+    await first.take("a", OFFER)
+    before = file.read_bytes()
+    changed = msgspec.structs.replace(READ, description="Read a note or two.")
+    (held,) = await second.take("a", msgspec.structs.replace(OFFER, tools=(changed,)))
+    assert held.status == "changed"
+    assert second.digest("a", "tool", "read_note") is None
+    assert file.read_bytes() == before
+
+
+async def test_names_of_others_say_nothing_against_who_is_trusted(tmp_path: Path) -> None:
+    kept = quarantine(tmp_path)
+    telling = Tool("count", {"type": "object"}, description="Takes max_results into account.")
+    naming = Offer(tools=(Tool("max_results", {"type": "object"}),))
+    kept.trusts = {"a"}.__contains__
+    for key in ("a", "b"):
+        await kept.take(key, Offer(tools=(telling,)))
+    await kept.take("evil", naming)
+    await kept.look_again()
+    assert kept.digest("a", "tool", "count")
+    assert kept.digest("b", "tool", "count") is None

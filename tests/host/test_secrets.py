@@ -124,3 +124,22 @@ def test_what_cannot_be_started_is_not_filled_in() -> None:
     broken = ServerEntry(key="inn", spec=None, problem="x:1: no")
     with pytest.raises(LocalError, match="x:1: no"):
         asyncio.run(Secrets(MemoryTokens(), environ={}).fill(broken))
+
+
+def test_a_file_is_the_same_by_a_link(tmp_path: Path) -> None:
+    real, link = tmp_path / "real.json", tmp_path / "link.json"
+    real.write_text("{}")
+    link.symlink_to(real)
+
+    async def main() -> str | None:
+        secrets = Secrets(MemoryTokens(), environ={})
+        await secrets.give(Input(id="a", origin=Origin(str(real))), "s3cret")
+        return await secrets.known(Input(id="a", origin=Origin(str(link))))
+
+    assert asyncio.run(main()) == "s3cret"
+
+
+def test_a_variable_is_to_be_one_of_the_options() -> None:
+    secrets = Secrets(MemoryTokens(), environ={"DOVETAIL_INPUT_REGION": "mars"})
+    with pytest.raises(LocalError, match="DOVETAIL_INPUT_REGION is to be one of eu, us"):
+        asyncio.run(secrets.known(REGION))

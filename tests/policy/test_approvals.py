@@ -92,3 +92,19 @@ def test_it_does_not_grow_for_ever(tmp_path: Path) -> None:
         approvals.approve("files", spec)
     assert not approvals.approved("files", specs[0])
     assert all(approvals.approved("files", spec) for spec in specs[1:])
+
+
+def test_nor_on_the_command_line_or_in_a_log(tmp_path: Path) -> None:
+    spec = LaunchSpec(
+        kind="stdio",
+        command=("tool", "--token", "alpha7", "--verbose", "--api-key=bravo7", "-v"),
+        env={"TOKEN": "charlie7"},
+        headers={"Authorization": "delta7"},
+    )
+    Approvals(tmp_path).approve("a", spec)
+    kept = (tmp_path / "approvals.json").read_text()
+    for secret in ("alpha7", "bravo7", "charlie7", "delta7"):
+        assert secret not in kept
+        assert secret not in repr(spec)
+    assert "--verbose" in kept
+    assert Approvals(tmp_path).approved("a", spec)

@@ -238,3 +238,13 @@ def test_a_record_that_was_moved_away_makes_room_for_a_new_one(tmp_path: Path) -
     assert [record.get("name", "") for record in records(tmp_path)] == ["", "new"]
     assert verify(folder=tmp_path).records == 2
     assert verify(tmp_path / "old.jsonl", folder=tmp_path, kept_at=tmp_path / "audit.jsonl").records == 2
+
+
+def test_what_is_known_to_be_a_secret_is_not_recorded_whatever_it_looks_like(tmp_path: Path) -> None:
+    with Audit(folder=tmp_path) as audit:
+        audit.hide(["correct horse", "Bearer staple-7", "x"])
+        audit.write("result", error="it said: correct horse and staple-7, x", arguments={"a": ["staple-7"]})
+    text = (tmp_path / "audit.jsonl").read_text()
+    assert "horse" not in text
+    assert "staple" not in text
+    assert ", x" in text

@@ -1,5 +1,6 @@
 """Files in the user's folder, changed by many at once."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -8,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from dovetail.policy.accepted import Accepted
+from dovetail.policy.audit import Audit, Unrecorded
 from dovetail.policy.definitions import Definition
+from dovetail.policy.lockfile import LockFile
+from dovetail.policy.policy_file import build_policy
 from dovetail.policy.switches import Switches
 from dovetail.policy.user_file import UserFile
 from dovetail.protocol.errors import LocalError
@@ -84,3 +88,52 @@ def test_accepted(tmp_path: Path) -> None:
     assert accepted.has("s", definition)
     assert not accepted.has("t", definition)
     assert not accepted.has("s", Definition("tool", "x", {"name": "x", "description": "other"}))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions as POSIX has them")
+class TestOthersOnThisMachine:
+    def test_a_file_that_they_can_write_is_not_believed(self, tmp_path: Path) -> None:
+        switches = Switches(tmp_path / "user")
+        switches.turn_off("a", "x")
+        path = tmp_path / "user" / "switched_off.json"
+        for mode in (0o620, 0o602):
+            path.chmod(mode)
+            with pytest.raises(LocalError, match="Others on this machine can write"):
+                Switches(tmp_path / "user").is_on("a", "x")
+        path.chmod(0o600)
+        assert not Switches(tmp_path / "user").is_on("a", "x")
+
+    def test_nor_one_that_they_can_put_there(self, tmp_path: Path) -> None:
+        folder = tmp_path / "user"
+        Switches(folder).turn_off("a", "x")
+        folder.chmod(0o777)
+        with pytest.raises(LocalError, match="chmod"):
+            Switches(folder).is_on("a", "x")
+
+    def test_nor_a_key(self, tmp_path: Path) -> None:
+        with Audit(folder=tmp_path / "user") as audit:
+            audit.write("call")
+        (tmp_path / "user" / "audit.key").chmod(0o666)
+        with Audit(folder=tmp_path / "user") as audit, pytest.raises(Unrecorded, match="Others on this machine"):
+            audit.write("call")
+
+    @pytest.mark.parametrize("device", ["/dev/zero", "pipe", "."])
+    def test_what_is_no_file_is_neither_read_for_ever_nor_waited_for(self, tmp_path: Path, device: str) -> None:
+        """A project could hold a link to it."""
+        target = Path(device)
+        if device == "pipe":
+            target = tmp_path / "pipe"
+            os.mkfifo(target)
+        for name in ("mcp.lock", "mcp.policy.toml"):
+            (tmp_path / name).symlink_to(target)
+        with pytest.raises(LocalError, match="cannot be read"):
+            LockFile(tmp_path / "mcp.lock", tmp_path / "user").read()
+        with pytest.raises(LocalError, match="cannot be read"):
+            build_policy(folder=tmp_path / "user", project=tmp_path)
+
+
+def test_what_cannot_be_looked_at_is_an_error_and_no_yes(tmp_path: Path) -> None:
+    """A link in a circle; a folder that may not be entered gives the same."""
+    (tmp_path / "switched_off.json").symlink_to(tmp_path / "switched_off.json")
+    with pytest.raises(LocalError, match="cannot be read"):
+        Switches(tmp_path).is_on("a", "x")

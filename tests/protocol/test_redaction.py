@@ -24,6 +24,15 @@ SECRETS = [
     "password=hunter2",
     '{"client_secret": "hunter2"}',
     "api-key: hunter2",
+    "DB_PASSWORD=hunter2",
+    "PGPASSWORD=hunter2",
+    "export GITHUB_TOKEN=hunter2",
+    "AWS_SECRET_ACCESS_KEY=hunter2",
+    "tool --token hunter2",
+    "tool --api-key hunter2",
+    "https://example.com/?a=1&key=hunter2",
+    '{"password": "hunter2 and more"}',
+    "Authorization: hunter2",
     KEY,
 ]
 NAMES = (

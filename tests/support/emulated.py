@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
 import struct
@@ -13,6 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import pyte
+
+_EDGE = re.compile(r"\n *(?:\| )?")
 
 PATIENCE = 30.0
 """How long to wait for what must appear; only a test that fails waits that long."""
@@ -78,6 +81,11 @@ class Emulated:
         above = [_text(line, self._screen.columns) for line in self._screen.history.top]
         return "\n".join([*above, self.screen])
 
+    @property
+    def flowing(self) -> str:
+        """What scrolled by without the ends of its lines, and without the margins of lines that go on."""
+        return _EDGE.sub("", self.transcript)
+
     def settings(self) -> int:
         """How the terminal treats what is typed: the local flags of termios."""
         import termios
@@ -97,7 +105,8 @@ class Emulated:
         self.until_true(lambda: all(text in self.transcript for text in texts), f"{texts!r} to have been there")
 
     def _shows(self, text: str) -> bool:
-        return text in self.screen or text in self.screen.replace("\n", "")
+        # A line that goes on may have been broken in a word, or at a blank.
+        return text in self.screen or any(text in _EDGE.sub(joint, self.screen) for joint in ("", " "))
 
     def until_last(self, text: str) -> str:
         """Wait until the last line begins with a text: that is where the cursor is."""

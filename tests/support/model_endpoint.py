@@ -31,6 +31,7 @@ class Answer:
     pieces: Sequence[Piece]
     status: int = 200
     kind: str = "text/event-stream"
+    headers: dict[str, str] = field(default_factory=dict[str, str])
     breaks: bool = False
     """The connection breaks at the end, in the middle of the response."""
 
@@ -70,6 +71,7 @@ class Endpoint:
 
     async def _write(self, answer: Answer, send: Any) -> None:
         kind = [(b"content-type", answer.kind.encode())]
+        kind += [(name.encode(), value.encode()) for name, value in answer.headers.items()]
         await send({"type": "http.response.start", "status": answer.status, "headers": kind})
         for piece in answer.pieces:
             if isinstance(piece, bytes):

@@ -14,12 +14,14 @@ from .configuring import (
     add_secrets,
     chosen_file,
     entry_of,
+    forget_unwanted,
     kept,
     opened,
-    record,
+    recorded,
     tell,
     wants_keyring,
     warn,
+    warn_of_strangers,
 )
 from .outcome import OK, Failed
 from .screen import Screen
@@ -78,26 +80,29 @@ def _server(options: argparse.Namespace) -> dict[str, Any]:
 
 
 async def _add(options: argparse.Namespace, server: dict[str, Any], person: Person) -> int:
-    from dovetail.host.config.editing import edit_file, input_ids, server_keys
-    from dovetail.host.config.hiding import hide, left_in_arguments
+    from dovetail.host.config.editing import edit_file, input_ids
+    from dovetail.host.config.hiding import hide, left_in_file
     from dovetail.host.secrets import Secrets
 
     file, key = chosen_file(options), options.key
     document = opened(file)
-    if key in server_keys(document) and not options.replace:
-        raise Failed("exists", f"{file} has a server {key!r} already; --replace puts this one in its place")
+    _refuse_taken(options, document)
     without, hidden = hide(key, server, input_ids(document))
     if await wants_keyring(options, person, [each.where for each in hidden]):
         server = without
     else:
         hidden = []
-    record("add", key, file, entry=server)
     secrets = Secrets(on_input=person.value if person.there else None)
     declarations = [each.declaration(key) for each in hidden]
-    await kept(
-        secrets, file, hidden, lambda: edit_file(file, lambda before: _changed(before, key, server, declarations))
-    )
-    warn([f"{place} looks like a secret; it stands in the file" for place in left_in_arguments(server)])
+
+    def change(before: Document) -> str:
+        _refuse_taken(options, before)  # somebody else may have been quicker
+        return _changed(before, key, server, declarations)
+
+    with recorded("add", {key: {"entry": server}}, file):
+        await kept(secrets, file, hidden, lambda: edit_file(file, change))
+    await forget_unwanted(input_ids(document), file)
+    warn([f"{place} looks like a secret; it stands in the file" for place in left_in_file(server)])
     entry, _ = entry_of(file, key)
     warn(
         [
@@ -105,6 +110,8 @@ async def _add(options: argparse.Namespace, server: dict[str, Any], person: Pers
             for word in _astray(entry)
         ]
     )
+    if entry is not None and entry.inputs:
+        warn_of_strangers(file)
     missing = [each for each in entry.inputs if await secrets.known(each) is None] if entry is not None else []
     for wanted in missing:
         await secrets.ask(key, wanted)
@@ -113,6 +120,15 @@ async def _add(options: argparse.Namespace, server: dict[str, Any], person: Pers
         warn([f"it cannot be started yet: {problem}"])
     tell(options, f"Added {key} to {file}.", {"file": file, "key": key, "problem": problem})
     return OK
+
+
+def _refuse_taken(options: argparse.Namespace, document: Document) -> None:
+    from dovetail.host.config.editing import server_keys
+
+    if options.key in server_keys(document) and not options.replace:
+        raise Failed(
+            "exists", f"{document.file} has a server {options.key!r} already; --replace puts this one in its place"
+        )
 
 
 def _from_here(folder: str | None) -> str | None:
@@ -129,7 +145,7 @@ def _astray(entry: ServerEntry | None) -> list[str]:
 
 def _changed(document: Document, key: str, server: dict[str, Any], declarations: list[dict[str, Any]]) -> str:
     from dovetail.host.config.document import Document
-    from dovetail.host.config.editing import input_ids, put_input, put_server
+    from dovetail.host.config.editing import input_ids, put_input, put_server, remove_input, wanted_inputs
     from dovetail.host.config.hiding import declare
     from dovetail.host.config.variables import input_names
 
@@ -140,4 +156,6 @@ def _changed(document: Document, key: str, server: dict[str, Any], declarations:
     named = dict.fromkeys(name for value in values for name in input_names(value) if name not in known)
     for declaration in [*declarations, *(declare(name, f"{name} of {key}") for name in named)]:
         text = put_input(Document(document.file, text), declaration)
+    for name in wanted_inputs(document, key):
+        text = remove_input(Document(document.file, text), name)
     return text

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import sys
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from . import output
 from .connecting import add_output
-from .hosting import add_host_options, make_host
-from .outcome import OK, Failed
+from .hosting import add_host_options, make_host, unmatched
+from .outcome import OK, UNAUTHORIZED, Failed
 from .screen import Screen
 from .terminal import someone_there
 from .verbs import UsageError
 
 if TYPE_CHECKING:
     from dovetail.host.chat import Chat
+    from dovetail.host.chat_events import ToolFinished, ToolStarted
     from dovetail.host.events import HostEvent
     from dovetail.host.host import Host
 
-_CUT = {"length": "the model used up its tokens", "rounds": "too many rounds", "calls": "too many calls"}
+_CUT = {
+    "length": "the model used up its tokens",
+    "rounds": "too many rounds",
+    "calls": "too many calls",
+    "output": "it was too long",
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -44,20 +52,25 @@ def run(options: argparse.Namespace) -> int:
         options.question = sys.stdin.read()
     if not options.question.strip():
         raise UsageError("there is nothing to ask")
+    if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]  # closed by whoever started us
+        raise UsageError("stdout is closed, so there is nowhere to put the answer")
     return asyncio.run(_ask(options))
 
 
 async def _ask(options: argparse.Namespace) -> int:
     from .model_choice import how_to_add
-    from .values import read_pairs
 
-    attached = list(read_pairs(options.attach, "SERVER=URI").items())
+    attached = [(server, uri) for server, uri in map(_place, options.attach)]
     with Screen(sys.stderr) as screen:
-        host = make_host(options, on_event=_telling(screen), **_person(options, screen))
+        telling = _Telling(screen)
+        host = make_host(options, on_event=telling.tell, **_person(options, screen))
         if not host.models:
             raise UsageError(f"there is no model to ask. {how_to_add()}")
         async with host:
             await _servers(host, screen)
+            telling.started = True
+            for line in unmatched(options, host, await host.tools()):
+                screen.line(line)
             chat = host.chat(system=options.system)
             answer = await _answer(chat, options.question, attached, screen)
     if options.format == "json":
@@ -70,9 +83,15 @@ async def _ask(options: argparse.Namespace) -> int:
 async def _servers(host: Host, screen: Screen) -> None:
     """Start them, and say which are not there: a script should know that its answer was given without them."""
     await host.ready()
+    from dovetail.host.consent import NOBODY
+
     for status in host.servers.values():
-        if status.state not in ("ready", "disabled"):
-            screen.line(f"{status.key} is not there: {status.error or status.state}")
+        error = status.error or status.state
+        if status.state in ("ready", "disabled"):
+            continue
+        if error.startswith(NOBODY):
+            error = f"nobody approved its start; --launch {status.key} starts it unasked"
+        screen.line(f"{status.key} is not there: {error}")
 
 
 async def _answer(chat: Chat, question: str, attached: list[tuple[str, str]], screen: Screen) -> dict[str, Any]:
@@ -82,7 +101,7 @@ async def _answer(chat: Chat, question: str, attached: list[tuple[str, str]], sc
     pieces: list[str] = []
     calls: dict[str, dict[str, Any]] = {}
     reason = "done"
-    async with aclosing(chat.say(question, attach=attached)) as events:
+    async with _model_errors(), aclosing(chat.say(question, attach=attached)) as events:
         async for event in events:
             match event:
                 case TextDelta():
@@ -91,22 +110,60 @@ async def _answer(chat: Chat, question: str, attached: list[tuple[str, str]], sc
                     # What was said before a tool is called is no part of the answer.
                     _aside(pieces, screen)
                     calls[event.id] = {"server": event.server, "tool": event.tool, "arguments": event.arguments}
-                    screen.line(f"{event.server}: {event.tool}")
+                    screen.line(_of(event))
                 case ToolProgress():
-                    screen.progress(event.progress, event.total, f"{event.tool}: {event.message or ''}")
+                    screen.progress(event.progress, event.total, f"{event.tool}: {event.message or ''}", event.id)
                 case ToolFinished():
-                    screen.end_progress()
+                    screen.end_progress(event.id)
                     calls[event.id] |= {"refused": event.refused, "isError": bool(event.result.is_error)}
                     if event.refused:
-                        screen.line(f"{event.server}: {event.tool} was refused: {event.result.text}")
+                        screen.line(f"{_of(event)} was refused: {_why(event)}")
                 case Attached():
                     if event.problem:
                         raise Failed("not_found", f"{event.uri} of {event.server}: {event.problem}")
                 case TurnEnded():
                     reason = event.reason
+    text = "".join(pieces)
+    if not text.strip():
+        raise Failed("invalid_answer", f"The model {chat.model} gave no answer: {_CUT.get(reason, 'it said nothing')}.")
     if reason in _CUT:
         screen.line(f"The answer is not whole: {_CUT[reason]}.")
-    return {"text": "".join(pieces), "model": chat.model, "calls": list(calls.values()), "reason": reason}
+    return {"text": text, "model": chat.model, "calls": list(calls.values()), "reason": reason}
+
+
+@contextlib.asynccontextmanager
+async def _model_errors() -> AsyncGenerator[None]:
+    """What a model's endpoint refuses, with the exit code that scripts expect."""
+    from dovetail.host.models.failures import ModelFailed
+
+    try:
+        yield
+    except ModelFailed as problem:
+        if problem.status in (401, 403):
+            raise Failed("unauthorized", str(problem), UNAUTHORIZED) from None
+        raise Failed("model_failed", str(problem)) from None
+
+
+def _of(event: ToolStarted | ToolFinished) -> str:
+    """Whose tool it is; those for finding tools are the host's own."""
+    return f"{event.server}: {event.tool}" if event.server else event.tool
+
+
+def _why(event: ToolFinished) -> str:
+    """Why a call was refused; what follows the first line is for models."""
+    from dovetail.host.consent import NOBODY
+
+    why = event.result.text.partition("\n")[0]
+    if why.startswith(NOBODY):
+        return f"nobody is asked here; --allow {event.server}__{event.tool} lets it be called"
+    return why
+
+
+def _place(word: str) -> tuple[str, str]:
+    server, sign, uri = word.partition("=")
+    if not sign or not server or not uri:
+        raise UsageError(f"{word!r} is not of the form SERVER=URI")
+    return server, uri
 
 
 def _aside(pieces: list[str], screen: Screen) -> None:
@@ -136,13 +193,20 @@ def _person(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
     return {"on_approve": dialogs.approve, "on_elicit": forms.elicit, "secrets": input_secrets(surface)}
 
 
-def _telling(screen: Screen) -> Any:
-    from dovetail.host.events import ServerStatus
+class _Telling:
+    """What a script's reader should know of the servers."""
 
-    def tell(event: HostEvent) -> None:
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self.started = False
+        """Until then all that does not start is said in one go."""
+
+    def tell(self, event: HostEvent) -> None:
+        """Say what is held back, and who was lost."""
+        from dovetail.host.events import ServerStatus
+
         if event.kind == "definition":
-            screen.line(f"{event.server}: {event.detail.kind} {event.detail.name} is held back; see `dovetail lock`")
-        elif isinstance(event.detail, ServerStatus) and event.detail.state == "waiting":
-            screen.line(f"{event.server}: {event.detail.error}")
-
-    return tell
+            what = f"{event.detail.kind} {event.detail.name}".strip()
+            self._screen.line(f"{event.server}: {what} is held back; see `dovetail lock`")
+        elif self.started and isinstance(event.detail, ServerStatus) and event.detail.state == "waiting":
+            self._screen.line(f"{event.server}: {event.detail.error}")

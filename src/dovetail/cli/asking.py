@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
@@ -95,10 +95,7 @@ class Asking:
         say(f"  {question.url}")
         choice = await self._choose("[o]pen it, [a]lready there, [d]ecline, [c]ancel: ", "oadc")
         if choice == "o":
-            import webbrowser
-
-            if not webbrowser.open(question.url or ""):
-                say("  No browser could be started; copy the address.")
+            _open(question.url or "", say)
             return "accept"
         return "accept" if choice == "a" else _action(choice)
 
@@ -170,6 +167,17 @@ class Asking:
         if text in (DECLINE, CANCEL):
             raise _Left("decline" if text == DECLINE else "cancel")
         return text
+
+
+def _open(url: str, say: Callable[[str], None]) -> None:
+    from dovetail.client.login import start_browser
+    from dovetail.client.presence import find_browser
+
+    words = find_browser()
+    if words is None:
+        say("  There is no browser here; copy the address.")
+    else:
+        start_browser(words, url)
 
 
 def _action(letter: str) -> Literal["decline", "cancel"]:

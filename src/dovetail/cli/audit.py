@@ -47,7 +47,7 @@ def _show(options: argparse.Namespace) -> int:
         output.show_json(msgspec.to_builtins(records))
         return OK
     rows = [
-        (str(each.n), _when(each.at), each.event, each.server, each.name, each.by or "", _story(each))
+        (str(each.n), _when(each.at), each.event, _seen(each.server), _seen(each.name), each.by or "", _story(each))
         for each in records
     ]
     output.show_table(None, ("n", "when", "event", "server", "name", "by", "what"), rows)
@@ -125,4 +125,11 @@ def _story(record: Record) -> str:
     parts = [record.rule] if record.rule else []
     if record.details:
         parts.append(msgspec.json.encode(record.details).decode())
-    return " · ".join(parts)
+    return _seen(" · ".join(parts))
+
+
+def _seen(text: str) -> str:
+    """A text of others with nothing hidden in it, also where it goes through a pager."""
+    from dovetail.policy.hidden_text import show_hidden
+
+    return show_hidden(text).replace("\r", "\\r").replace("\n", "\\n")

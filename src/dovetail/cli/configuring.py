@@ -7,7 +7,7 @@ import contextlib
 import difflib
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import output
@@ -63,8 +63,42 @@ def check_key(file: str, key: str) -> None:
     keys = server_keys(opened(file))
     if key not in keys:
         near = difflib.get_close_matches(key, keys, 1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        other = None if near else _standing_in(key, file)
+        hint = f"; did you mean {near[0]}?" if near else f"; it stands in {other}: --file {other}" if other else ""
         raise Failed("not_found", f"{file} has no server {key!r}{hint}")
+
+
+def _standing_in(key: str, but: str) -> str | None:
+    """Another file that has a server of this key."""
+    from dovetail.host.config.editing import server_keys
+    from dovetail.host.config.files import find_files
+    from dovetail.host.config.problems import BadConfig
+
+    for each in find_files():
+        with contextlib.suppress(BadConfig):
+            if str(each.path) != but and key in server_keys(opened(str(each.path))):
+                return str(each.path)
+    return None
+
+
+def warn_of_others(file: str) -> None:
+    """Say that a file is not the person's alone."""
+    from dovetail.host.config.reading import project_of
+    from dovetail.host.config.tables import repository
+
+    folder = project_of(file, os.environ)
+    if folder is not None and repository(folder) is not None:
+        warn([f"{file} belongs to a project: whoever shares it gets this change too"])
+
+
+def warn_of_strangers(file: str) -> None:
+    """Say that the program whose file this is asks nobody for inputs."""
+    from dovetail.host.config.files import product_of
+
+    if (product := product_of(file)) not in (None, "vscode"):
+        warn(
+            [f"{file} is a file of {product}, which cannot fill in ${{input:…}}: only Dovetail starts this server now"]
+        )
 
 
 def entry_of(file: str, key: str) -> tuple[ServerEntry | None, list[str]]:
@@ -82,6 +116,32 @@ def record(action: str, key: str, file: str, **details: Any) -> None:
 
     with Audit() as audit:
         audit.write("config", server=key, name=action, by="person", file=file, **details)
+
+
+@contextlib.contextmanager
+def recorded(action: str, keys: Mapping[str, Mapping[str, Any]], file: str) -> Generator[None]:
+    """Write down changes to servers, with what there is to say of each, and afterwards if they could not be made."""
+    for key, details in keys.items():
+        record(action, key, file, **details)
+    try:
+        yield
+    except BaseException as problem:
+        for key in keys:
+            record(f"{action} failed", key, file, problem=str(problem))
+        raise
+
+
+async def forget_unwanted(before: Sequence[str], file: str) -> list[str]:
+    """Take values out of the keyring whose inputs the file had before, and has no more."""
+    from dovetail.host.config.editing import input_ids
+    from dovetail.host.entries import Input, Origin
+    from dovetail.host.secrets import Secrets
+
+    left = input_ids(opened(file))
+    gone = [id for id in before if id not in left]
+    for id in gone:
+        await Secrets().give(Input(id=id, origin=Origin(file)), None)
+    return gone
 
 
 def tell(options: argparse.Namespace, text: str, facts: Mapping[str, Any]) -> None:

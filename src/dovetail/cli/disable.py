@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from .configuring import add_file, check_key, chosen_file, record, tell
+from .configuring import add_file, check_key, chosen_file, recorded, tell, warn_of_others
 from .outcome import OK
 
 
@@ -20,7 +20,8 @@ def run(options: argparse.Namespace) -> int:
 
     file, key = chosen_file(options), options.key
     check_key(file, key)
-    record("disable", key, file)
-    edit_file(file, lambda document: switch_off(document, key))
+    with recorded("disable", {key: {}}, file):
+        edit_file(file, lambda document: switch_off(document, key))
+    warn_of_others(file)
     tell(options, f"Disabled {key} in {file}.", {"file": file, "key": key, "enabled": False})
     return OK

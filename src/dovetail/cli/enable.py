@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import sys
 
-from .configuring import Person, add_file, check_key, chosen_file, entry_of, record, tell, warn
+from .configuring import Person, add_file, check_key, chosen_file, entry_of, recorded, tell, warn
 from .outcome import OK
 from .screen import Screen
 from .verbs import UsageError
@@ -33,8 +33,8 @@ async def _enable(options: argparse.Namespace, person: Person) -> int:
     check_key(file, key)
     if options.ask and not person.there:
         raise UsageError("--ask needs a terminal to ask at")
-    record("enable", key, file)
-    edit_file(file, lambda document: switch_on(document, key))
+    with recorded("enable", {key: {}}, file):
+        edit_file(file, lambda document: switch_on(document, key))
     entry, _ = entry_of(file, key)
     secrets = Secrets(on_input=person.value if person.there else None)
     missing: list[str] = []

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import contextlib
 import importlib.util
+import sys
 from typing import TYPE_CHECKING
 
 from .hosting import add_host_options, make_host
@@ -27,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Talk, until the person leaves."""
-    if not someone_there():
+    if not someone_there() or not sys.stdout.isatty():  # a question that goes to a file is answered unseen
         raise Failed("usage", "`dovetail host` needs a terminal; for scripts there is `dovetail ask`.", USAGE)
     if importlib.util.find_spec("prompt_toolkit") is None:
         raise Failed("usage", "`dovetail host` needs prompt_toolkit: pip install 'dovetail[cli]'", USAGE)

@@ -10,7 +10,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import output
-from .configuring import Person, add_file, add_secrets, chosen_file, kept, opened, record, tell, wants_keyring, warn
+from .configuring import (
+    Person,
+    add_file,
+    add_secrets,
+    chosen_file,
+    forget_unwanted,
+    kept,
+    opened,
+    recorded,
+    tell,
+    wants_keyring,
+    warn,
+)
 from .outcome import OK, Failed
 from .screen import Screen
 from .verbs import UsageError
@@ -41,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
 
 async def _import(options: argparse.Namespace, person: Person) -> int:
     from dovetail.host.config.editing import edit_file, input_ids
-    from dovetail.host.config.hiding import Hidden, hide, left_in_arguments
+    from dovetail.host.config.hiding import Hidden, hide, left_in_file
     from dovetail.host.config.importing import plan_import
     from dovetail.host.secrets import Secrets
 
@@ -62,17 +74,18 @@ async def _import(options: argparse.Namespace, person: Person) -> int:
         inputs |= declared
     else:
         hidden, servers = [], {one.key: one.server for one in plan.taken}
-    for one in plan.taken:
-        record("import", one.key, file, entry=servers[one.key], source=str(one.origin))
+    details = {one.key: {"entry": servers[one.key], "source": str(one.origin)} for one in plan.taken}
     if servers:
-        await kept(
-            Secrets(),
-            file,
-            hidden,
-            lambda: edit_file(file, lambda before: _changed(before, servers, list(inputs.values()))),
-        )
+        with recorded("import", details, file):
+            await kept(
+                Secrets(),
+                file,
+                hidden,
+                lambda: edit_file(file, lambda before: _changed(before, servers, list(inputs.values()))),
+            )
+        await forget_unwanted(input_ids(document), file)
     for key, server in servers.items():
-        warn([f"{key}: {place} looks like a secret; it stands in the file" for place in left_in_arguments(server)])
+        warn([f"{key}: {place} looks like a secret; it stands in the file" for place in left_in_file(server)])
     facts = {
         "file": file,
         "imported": list(servers),
@@ -137,11 +150,13 @@ def _shown(one: Taken) -> list[str]:
 
 def _changed(document: Document, servers: dict[str, dict[str, Any]], inputs: Sequence[dict[str, Any]]) -> str:
     from dovetail.host.config.document import Document
-    from dovetail.host.config.editing import put_input, put_server
+    from dovetail.host.config.editing import put_input, put_server, remove_input, wanted_inputs
 
     text = document.text
     for key, server in servers.items():
         text = put_server(Document(document.file, text), key, server)
     for wanted in inputs:
         text = put_input(Document(document.file, text), wanted)
+    for name in dict.fromkeys(name for key in servers for name in wanted_inputs(document, key)):
+        text = remove_input(Document(document.file, text), name)
     return text

@@ -51,6 +51,7 @@ def run(options: argparse.Namespace) -> int:
     if options.check and lock is None:
         raise Failed("not_found", f"There is no {file.path}; `dovetail lock` writes it")
     entries = _entries(config, options)
+    _record_starts(entries, options, Path(files[0]).parent)
     found = asyncio.run(_survey(entries))
     if options.check:
         assert lock is not None
@@ -78,6 +79,26 @@ def _entries(config: Config, options: argparse.Namespace) -> list[ServerEntry]:
             f"These servers were not approved yet:\n{told}\nApprove them in `dovetail host`, or start them with --yes",
         )
     return wanted
+
+
+def _record_starts(entries: Sequence[ServerEntry], options: argparse.Namespace, project: Path) -> None:
+    """Start nothing that the rules forbid, and nothing that is not recorded."""
+    from dovetail.host.launching import shown
+    from dovetail.policy.actions import Action
+    from dovetail.policy.audit import Audit
+    from dovetail.policy.policy_file import build_policy
+
+    policy = build_policy(project=project.absolute())
+    with Audit() as audit:
+        for entry in entries:
+            if entry.spec is None:
+                continue
+            decision = policy.decide(Action(kind="launch", server=entry.key, launch=entry.spec.digest))
+            if decision.verdict == "deny":
+                audit.write("refusal", server=entry.key, by="policy", rule=decision.rule, kind="launch")
+                raise Failed("refused", f"The policy keeps {entry.key!r} from starting ({decision.rule})")
+            rule = "started with `dovetail lock --yes`" if options.yes else "approved before"
+            audit.write("launch", server=entry.key, by="person", rule=rule, kind="launch", spec=shown(entry.spec))
 
 
 async def _survey(entries: Sequence[ServerEntry]) -> Survey:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
@@ -26,6 +27,9 @@ Keys are read from OPENAI_API_KEY and ANTHROPIC_API_KEY. Models for every day st
   base_url = "http://127.0.0.1:11434/v1\""""
 
 
+Trait = Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+
 class Configured(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A model as the user's file names it."""
 
@@ -34,9 +38,9 @@ class Configured(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     base_url: str | None = None
     key_env: str | None = None
     """The environment variable that holds the key; keys themselves have no place in the file."""
-    cheap: float = 0.5
-    fast: float = 0.5
-    clever: float = 0.5
+    cheap: Trait = 0.5
+    fast: Trait = 0.5
+    clever: Trait = 0.5
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,11 +51,22 @@ def find_models(
     words: Sequence[str], environ: Mapping[str, str] = os.environ, folder: Path | None = None
 ) -> list[Model]:
     """The models, the one to talk to first; a word without a colon picks one of the file's."""
+    from dovetail.protocol.errors import LocalError
+
+    from .output import printable
+
     configured = _read(models_path(environ, folder))
     wanted = list(words) or [word for word in [environ.get(VARIABLE, "")] if word]
     chosen = [read_word(word) if ":" in word else _named(word, configured) for word in wanted]
-    chosen += [each for each in configured if each not in chosen]
-    return [make_model(each, environ) for each in chosen]
+    models = [make_model(each, environ) for each in chosen]
+    for each in configured:
+        if each not in chosen:
+            try:
+                models.append(make_model(each, environ))
+            except (UsageError, LocalError) as problem:
+                # Nobody named it: the others will do.
+                print(f"dovetail: {printable(str(problem))}", file=sys.stderr)
+    return models
 
 
 def how_to_add(environ: Mapping[str, str] = os.environ, folder: Path | None = None) -> str:

@@ -24,6 +24,21 @@ def printable(text: str) -> str:
     return "".join(_shown(char) for char in text.replace("\r\n", "\n"))
 
 
+def width_of(text: str) -> int:
+    """How many columns of a terminal a line takes."""
+    return sum(_cells(char) for char in text)
+
+
+def cut(text: str, room: int) -> str:
+    """As much of a line as so many columns hold."""
+    used = 0
+    for place, char in enumerate(text):
+        used += _cells(char)
+        if used > room:
+            return text[:place]
+    return text
+
+
 def show_json(value: Any) -> None:
     """Print a result for scripts, on one line."""
     import msgspec
@@ -79,13 +94,13 @@ def heading(text: str) -> str:
 
 def _table(columns: Sequence[str], rows: Rows, width: int | None) -> list[str]:
     cells = [list(columns), *[[cell.replace("\n", " ") for cell in row] for row in rows]]
-    widths = [max(_width(row[index]) for row in cells) for index in range(len(columns))]
+    widths = [max(width_of(row[index]) for row in cells) for index in range(len(columns))]
     indent = _GAP + "".join(" " * size + _GAP for size in widths[:-1])
     room = None if width is None else max(width - len(indent), _NARROW)
     lines: list[str] = []
     for row in cells:
         head = _GAP + "".join(
-            cell + " " * (size - _width(cell)) + _GAP for cell, size in zip(row, widths[:-1], strict=False)
+            cell + " " * (size - width_of(cell)) + _GAP for cell, size in zip(row, widths[:-1], strict=False)
         )
         last = [row[-1]] if room is None else textwrap.wrap(row[-1], room) or [""]
         lines += [(head if first == 0 else indent) + part for first, part in enumerate(last)]
@@ -97,8 +112,10 @@ def _fitting(widths: list[int], room: int | None) -> list[int]:
     return widths if room is None else [*widths[:-1], min(widths[-1], room)]
 
 
-def _width(text: str) -> int:
-    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
+def _cells(char: str) -> int:
+    if unicodedata.category(char) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
 def _columns(value: Any) -> list[str]:

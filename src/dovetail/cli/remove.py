@@ -5,7 +5,16 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from .configuring import add_file, check_key, chosen_file, entry_of, opened, record, tell
+from .configuring import (
+    add_file,
+    check_key,
+    chosen_file,
+    forget_unwanted,
+    opened,
+    recorded,
+    tell,
+    warn_of_others,
+)
 from .outcome import OK
 
 
@@ -23,26 +32,21 @@ def run(options: argparse.Namespace) -> int:
 
 async def _remove(options: argparse.Namespace) -> int:
     from dovetail.host.config.document import Document
-    from dovetail.host.config.editing import edit_file, input_ids, remove_input, remove_server
-    from dovetail.host.secrets import Secrets
+    from dovetail.host.config.editing import edit_file, input_ids, remove_input, remove_server, wanted_inputs
 
     file, key = chosen_file(options), options.key
     check_key(file, key)
-    entry, _ = entry_of(file, key)
-    inputs = entry.inputs if entry is not None else ()
+    before = input_ids(opened(file))
 
     def change(document: Document) -> str:
         text = remove_server(document, key)
-        for wanted in inputs:
-            text = remove_input(Document(document.file, text), wanted.id)
+        for wanted in wanted_inputs(document, key):
+            text = remove_input(Document(document.file, text), wanted)
         return text
 
-    record("remove", key, file)
-    edit_file(file, change)
-    left = input_ids(opened(file))
-    gone = [wanted for wanted in inputs if wanted.id not in left]
-    for wanted in gone:
-        await Secrets().give(wanted, None)
-    forgotten = [wanted.id for wanted in gone]
+    with recorded("remove", {key: {}}, file):
+        edit_file(file, change)
+    forgotten = await forget_unwanted(before, file)
+    warn_of_others(file)
     tell(options, f"Removed {key} from {file}.", {"file": file, "key": key, "forgotten": forgotten})
     return OK

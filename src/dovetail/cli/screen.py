@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import time
 from typing import IO, Any, Self
 
-from .output import printable
+from .output import cut, printable
 
 _BAR = 24
+_MOST = 4
+"""Bars that are shown at once."""
 _PAUSE = 0.05
 """Seconds between two drawings; what comes faster nobody sees."""
 
 _ERASE = "\r\x1b[K"
+_UP = "\x1b[A\x1b[K"
 
 
 class Screen:
@@ -21,8 +25,9 @@ class Screen:
 
     def __init__(self, under: IO[str]) -> None:
         self._under = under
-        self._live = under.isatty()
-        self._bar = ""
+        self._live = under.isatty() and os.environ.get("TERM") != "dumb"
+        self._bars: dict[str, str] = {}
+        self._drawn = 0
         self._drawn_at = float("-inf")
         self._hidden = False
 
@@ -50,19 +55,23 @@ class Screen:
         """Show a line; on a terminal only what is harmless of it."""
         self.write((printable(text) if self._live else text) + "\n")
 
-    def progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """Show how far a call has come; where nobody looks, nothing."""
+    def progress(self, progress: float, total: float | None, message: str | None, call: str = "") -> None:
+        """Show how far a call has come, each with a bar of its own; where nobody looks, nothing."""
         if not self._live:
             return
-        self._bar = bar(progress, total, message, shutil.get_terminal_size().columns)
+        self._bars[call] = bar(progress, total, message, shutil.get_terminal_size().columns)
         finished = total is not None and progress >= total
         if finished or time.monotonic() - self._drawn_at >= _PAUSE:
             self._draw()
 
-    def end_progress(self) -> None:
-        """Take the bar away."""
+    def end_progress(self, call: str | None = None) -> None:
+        """Take the bar of a call away, or all of them."""
         self._erase()
-        self._bar = ""
+        if call is None:
+            self._bars.clear()
+        else:
+            self._bars.pop(call, None)
+            self._draw()
 
     def hide(self) -> None:
         """Make room for a question."""
@@ -75,15 +84,21 @@ class Screen:
         self._draw()
 
     def _draw(self) -> None:
-        if self._bar and not self._hidden:
+        if self._bars and not self._hidden:
             self._drawn_at = time.monotonic()
-            self._under.write(_ERASE + self._bar)
+            lines = list(self._bars.values())[:_MOST]
+            if more := len(self._bars) - len(lines):
+                lines.append(f"and {more} more")
+            self._erase()
+            self._under.write(_ERASE + "\n".join(lines))
             self._under.flush()
+            self._drawn = len(lines)
 
     def _erase(self) -> None:
-        if self._bar and not self._hidden:
-            self._under.write(_ERASE)
+        if self._drawn:
+            self._under.write(_ERASE + _UP * (self._drawn - 1))
             self._under.flush()
+            self._drawn = 0
 
 
 def bar(progress: float, total: float | None, message: str | None, width: int) -> str:
@@ -95,4 +110,4 @@ def bar(progress: float, total: float | None, message: str | None, width: int) -
         head = f"[{'#' * full}{'-' * (_BAR - full)}] {share:4.0%}"
     else:
         head = f"[{progress:g}]"
-    return f"{head} {said}".rstrip()[: max(width - 1, 1)]
+    return cut(f"{head} {said}".rstrip(), max(width - 1, 1))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
@@ -15,12 +16,15 @@ import msgspec
 from dovetail.client.questions import ElicitAnswer, Elicitation
 from dovetail.policy.actions import Action, Kind
 from dovetail.policy.questions import RootsQuestion, SamplingAnswerQuestion, SamplingQuestion
-from dovetail.protocol.errors import DovetailError
+from dovetail.policy.web_addresses import address_concerns, unfit
+from dovetail.protocol.errors import DovetailError, Refused
+from dovetail.protocol.rates import Bucket
 from dovetail.protocol.redaction import is_secret
 from dovetail.types.interaction import CreateMessageParams, CreateMessageResult, ElicitResult, SamplingMessage
 from dovetail.types.shape import dump
 
 from .consent import Consent, Settled
+from .limits import Limits
 from .models.contract import Model
 from .person import Asked, Person
 from .under_way import Stopped, UnderWay
@@ -47,6 +51,7 @@ class Answering:
         roots: Sequence[str | os.PathLike[str]],
         context: Callable[[], OnContext | None],
         about: Callable[[], Mapping[str, Any]],
+        limits: Limits,
     ) -> None:
         self._key = key
         self._consent = consent
@@ -57,6 +62,8 @@ class Answering:
         self._context = context
         self._about = about
         self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._rate = Bucket(limits.questions_per_second, 2 * limits.max_questions)
+        self._too_often = False
 
     def options(self) -> dict[str, Any]:
         """What a client is to be given; servers are told only of what somebody can answer."""
@@ -73,6 +80,7 @@ class Answering:
         from .models.choosing import choose
 
         model = choose(self._models, params.model_preferences)
+        self._check_rate(self._action("sampling", model.name))
         async with self._turns:
             settled, params = await self._consented(params, model)
             action = self._action("sampling", model.name)
@@ -81,7 +89,7 @@ class Answering:
                 with self._under_way.piece(f"what {self._key!r} asked a model", self._key):
                     answer = await ask(model, params)
             except DovetailError as problem:
-                self._consent.record("sampling", action, None, "", error=str(problem))
+                self._consent.note("sampling", action, error=str(problem))
                 raise
         return await self._shown(params, answer, model)
 
@@ -126,10 +134,12 @@ class Answering:
         concerns = concerns_of(question)
         asked = Asked(**msgspec.structs.asdict(question), key=self._key, concerns=concerns)
         action = self._action("elicitation", question.url or "")
+        self._check_rate(action)
         decision = self._consent.decide(action)
         about = {"message": question.message, "mode": question.mode, "url": question.url, "concerns": concerns}
-        if decision.verdict == "deny":
-            self._consent.record("refusal", action, "policy", decision.rule, **about)
+        wrong = None if question.url is None else unfit(question.url)
+        if decision.verdict == "deny" or wrong is not None:
+            self._consent.record("refusal", action, "policy", decision.rule, reason=wrong, **about)
             return ElicitResult("decline")
         self._consent.record("question", action, None, decision.rule, **about)
         try:
@@ -137,8 +147,7 @@ class Answering:
         except Stopped:
             answer = ElicitResult("cancel")
         except (DovetailError, asyncio.CancelledError) as problem:
-            gone = "the question was withdrawn" if isinstance(problem, asyncio.CancelledError) else str(problem)
-            self._consent.record("refusal", action, "nobody", decision.rule, reason=gone)
+            self._consent.note_unasked(action, decision.rule, problem)
             raise
         self._consent.record("elicitation", action, "person", "", answer=_outcome(answer), fields=_fields(answer))
         return answer
@@ -146,18 +155,36 @@ class Answering:
     async def roots(self) -> Sequence[str | os.PathLike[str]]:
         """The folders, if this server may know of them."""
         action = self._action("roots")
+        self._check_rate(action)
         folders = tuple(os.fspath(root) for root in self._roots)
         settled = await self._consent.settle(action, lambda _: RootsQuestion(server=self._key, roots=folders))
         self._consent.record("roots", action, settled.by, settled.rule, roots=list(folders))
         return self._roots
+
+    def _check_rate(self, action: Action) -> None:
+        """Refuse what comes faster than anybody can answer, and record only the first of it: it would fill the disk."""
+        wait = self._rate.take(time.monotonic())
+        if wait == 0:
+            self._too_often = False
+            return
+        if not self._too_often:
+            self._too_often = True
+            why = "It asks faster than anybody can answer; until it slows down its questions are refused unrecorded"
+            self._consent.note("refusal", action, reason=why)
+        raise Refused(f"Too many questions; ask again in {wait:.1f} s")
 
     def _action(self, kind: Kind, name: str = "") -> Action:
         return Action(kind=kind, server=self._key, name=name, **self._about())
 
 
 def concerns_of(question: Elicitation) -> tuple[str, ...]:
-    """What to warn the person of: servers must not ask for secrets by form (elicitation, "Security Considerations")."""
-    if question.mode != "form" or question.schema is None:
+    """What to warn the person of: an address that misleads, or a form that asks for secrets.
+
+    Servers must not ask for those (elicitation, "Security Considerations").
+    """
+    if question.url is not None:
+        return () if unfit(question.url) else address_concerns(question.url)
+    if question.schema is None:
         return ()
     properties = question.schema.get("properties")
     fields = cast("dict[str, Any]", properties) if isinstance(properties, dict) else {}

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -84,6 +84,11 @@ class Attendance:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._subscriptions.clear()
+
+    def announces(self, kind: Literal["tools", "prompts"]) -> bool:
+        """Whether the server says that it tells of changes of a list; who trusts it need not look."""
+        said = getattr(self.client.capabilities, kind)
+        return said is not None and bool(said.list_changed)
 
     def suspect(self) -> None:
         """Something went wrong with a request: see soon whether the server is well."""

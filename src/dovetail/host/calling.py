@@ -51,7 +51,9 @@ class Calling:
         action = msgspec.structs.replace(action, arguments=arguments)
         attendance.busy += 1
         try:
-            if not server.status.trusted:
+            # The person may have taken a while, and the tool may be another one by now, or switched off.
+            self._check(action)
+            if not (server.status.trusted and attendance.announces("tools")):
                 await self._check_again(action, attendance)
             self._consent.record("call", action, settled.by, settled.rule, arguments=arguments)
             return await self._send(action, attendance, timeout, progress)
@@ -82,7 +84,11 @@ class Calling:
 
     async def _check_again(self, action: Action, attendance: Attendance) -> None:
         """See, after the person has agreed, that the tool is at this moment what they agreed to."""
-        tools: tuple[Tool, ...] = await attendance.fetch_now("tools")
+        try:
+            tools: tuple[Tool, ...] = await attendance.fetch_now("tools")
+        except DovetailError as problem:
+            self._consent.note("refusal", action, reason=f"It is not known whether the tool is what it was: {problem}")
+            raise
         now = next((tool for tool in tools if tool.name == action.name), None)
         if now is None:
             why = f"The server {action.server!r} does not have the tool {action.name!r} any more"
@@ -109,7 +115,7 @@ class Calling:
                 action, _question(action, tool, problem), "ask" if problem else "allow"
             )
             edited = settled.yes.arguments
-            if edited is None or edited == action.arguments:
+            if edited is None:
                 return settled, action.arguments
             action = msgspec.structs.replace(action, arguments=edited)
             problems = _problems(tool, edited)
@@ -131,12 +137,13 @@ class Calling:
                 action.name, action.arguments, timeout=timeout, progress=self._progress(action, progress), check=False
             )
         except DovetailError as problem:
-            self._consent.record("result", action, None, "", error=str(problem))
+            self._consent.note("result", action, error=str(problem))
             raise
         except BaseException:
-            self._consent.record("result", action, None, "", error="stopped; the server was told")
+            self._consent.note("result", action, error="stopped; the server was told")
             raise
-        self._consent.record("result", action, None, "", is_error=bool(result.is_error), characters=len(result.text))
+        # It was done: who said now that it was not, since that cannot be recorded, would have it done twice.
+        self._consent.note("result", action, is_error=bool(result.is_error), characters=len(result.text))
         return result
 
     def _progress(self, action: Action, wanted: OnProgress | None) -> OnProgress | None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 
 from dovetail.policy.actions import Action, Decision, Verdict
-from dovetail.policy.audit import Audit, Decider
+from dovetail.policy.audit import Audit, Decider, Event, Unrecorded
 from dovetail.policy.questions import Question, Yes
 from dovetail.policy.remembered import Remembered, Said
 from dovetail.policy.rules import Policy, stricter
@@ -18,6 +19,11 @@ from dovetail.protocol.errors import DovetailError, Refused
 from dovetail.runtime.workers import Workers
 
 from .person import Person
+
+logger = logging.getLogger("dovetail")
+
+NOBODY = "Nobody can be asked"
+"""How a refusal begins that is nobody's decision."""
 
 _WORDS = {
     "launch": "start the server {server}",
@@ -62,7 +68,7 @@ class Consent:
         """What the rules and the person's earlier answers say."""
         return self.policy.decide(action, self._remembered.answers(action))
 
-    def record(self, event: Any, action: Action, by: Decider | None, rule: str, **details: Any) -> None:
+    def record(self, event: Event, action: Action, by: Decider | None, rule: str, **details: Any) -> None:
         """Write something about an action down; what cannot be recorded is refused."""
         if self._audit is not None:
             kept = {name: value for name, value in details.items() if value not in (None, (), "")}
@@ -77,6 +83,18 @@ class Consent:
                 **kept,
             )
 
+    def hide(self, values: Iterable[str | None]) -> None:
+        """Keep values out of the record from now on: what a server was given as a secret it may say again."""
+        if self._audit is not None:
+            self._audit.hide(values)
+
+    def note(self, event: Event, action: Action, **details: Any) -> None:
+        """Write down what has happened already: where that fails, it is said in the log, and undoes nothing."""
+        try:
+            self.record(event, action, None, "", **details)
+        except Unrecorded as problem:
+            logger.error("%s: %s %s: %s (%s)", action.server, action.kind, action.name, details, problem)
+
     async def settle(self, action: Action, question: Callable[[str], Question], at_least: Verdict = "allow") -> Settled:
         """Whether an action may happen; raises `Refused` if not.
 
@@ -89,7 +107,7 @@ class Consent:
         if verdict == "deny":
             raise self.refuse(action, "policy", decision.rule, f"The policy does not let me {_words(action)}")
         if not self._person.approves:
-            why = f"Nobody can be asked whether to {_words(action)}: give the host on_approve, or a rule that allows it"
+            why = f"{NOBODY} whether to {_words(action)}: give the host on_approve, or a rule that allows it"
             raise self.refuse(action, "nobody", decision.rule, why)
         return await self._ask(action, question(decision.rule), decision.rule)
 
@@ -103,17 +121,24 @@ class Consent:
         try:
             reply = await self._person.approve(question)
         except (DovetailError, asyncio.CancelledError) as problem:
-            gone = "the question was withdrawn" if isinstance(problem, asyncio.CancelledError) else str(problem)
-            self.record("refusal", action, "nobody", rule, reason=gone)
+            self.note_unasked(action, rule, problem)
             raise
         if not isinstance(reply, Yes):
-            await self._keep(action, "deny", reply.remember)
             self.record("answer", action, "person", rule, answer="no", remember=reply.remember, reason=reply.reason)
+            await self._keep(action, "deny", reply.remember)
             because = f": {reply.reason}" if reply.reason else ""
             raise self.refuse(action, "person", rule, f"The person refused to {_words(action)}{because}")
-        await self._keep(action, "allow", reply.remember)
         self.record("answer", action, "person", rule, answer="yes", remember=reply.remember)
+        await self._keep(action, "allow", reply.remember)
         return Settled(by="person", rule=rule, yes=reply)
+
+    def note_unasked(self, action: Action, rule: str, problem: BaseException) -> None:
+        """Write down that a question got no answer; that it was withdrawn holds whether or not it is recorded."""
+        gone = "the question was withdrawn" if isinstance(problem, asyncio.CancelledError) else str(problem)
+        try:
+            self.record("refusal", action, "nobody", rule, reason=gone)
+        except Unrecorded as unrecorded:
+            logger.error("%s: %s: %s (%s)", action.server, action.kind, gone, unrecorded)
 
     async def _keep(self, action: Action, said: Said, hold: Any) -> None:
         # How a server is started is approved by its whole launch, in a file of its own.

@@ -51,6 +51,12 @@ class ServerEntry(msgspec.Struct, frozen=True, kw_only=True):
     origins: dict[str, Origin] = {}
     """Where each value of the entry stands: `command`, `args.0`, `env.NAME`, `headers.NAME`, `url`, and so on."""
 
+    def __post_init__(self) -> None:
+        # What is approved is all that decides what runs, and a default does.
+        given = {each.id: each.default for each in self.inputs if each.default is not None}
+        if self.spec is not None and given and self.spec.defaults != given:
+            msgspec.structs.force_setattr(self, "spec", msgspec.structs.replace(self.spec, defaults=given))
+
     def same_launch(self, other: ServerEntry) -> bool:
         """Whether a running server is still what the configuration says; where that stands in a file plays no part."""
         return self._launch() == other._launch()

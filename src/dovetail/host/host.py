@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 from dovetail.policy.approvals import Approvals
-from dovetail.policy.audit import Audit
+from dovetail.policy.audit import Audit, Unrecorded
 from dovetail.policy.definitions import DefinitionKind
 from dovetail.policy.inspection import inspect_names
 from dovetail.policy.policy_file import build_policy
 from dovetail.policy.remembered import Remembered
 from dovetail.policy.switches import Switches
-from dovetail.protocol.errors import DovetailError, LocalError, ToolFailed
+from dovetail.protocol.errors import DovetailError, LocalError, Refused, ToolFailed
 from dovetail.runtime.pending import OnProgress
 from dovetail.runtime.workers import Workers
 from dovetail.types.messages import Completion
@@ -109,7 +109,14 @@ class Host:
         self._switches = Switches(home)
 
         self._keeping = Keeping(
-            self._consent, self._person, self._launching, self._quarantine, self._under_way, self._answering, self._tell
+            self._consent,
+            self._person,
+            self._launching,
+            self._quarantine,
+            self._under_way,
+            self._answering,
+            self._tell,
+            self._limits,
         )
         self._servers = self._keeping.servers
         self._roster = Roster(self._servers, self._quarantine, self._switches)
@@ -117,26 +124,35 @@ class Host:
         self._calling = Calling(self._consent, self._quarantine, self._switches, told)
         self._getting = Getting(self._consent, self._quarantine)
         self._watch: ConfigWatch | None = None
+        self._to_tell: tuple[str, ...] = ()
         self._reloading: asyncio.Task[None] | None = None
         self._open = False
         for entry in entries:
             self._add(entry)
 
     @classmethod
-    def from_config(cls, *files: str | os.PathLike[str], watch: bool = True, **options: Any) -> Self:
+    def from_config(
+        cls,
+        *files: str | os.PathLike[str],
+        watch: bool = True,
+        optional: Sequence[str | os.PathLike[str]] = (),
+        **options: Any,
+    ) -> Self:
         """A host for the servers that files name; the lockfile and a project's rules stand beside the first of them.
 
-        With `watch`, a change of the files is taken up while the host runs: only what changed restarts.
+        With `watch`, a change of the files is taken up while the host runs: only what changed restarts. Files that
+        are `optional` count after the others, and need not be there yet.
         """
         from .config.watching import ConfigWatch
 
         if not files:
             raise LocalError('Name a configuration file, as in Host.from_config("mcp.json")')
-        config = ConfigWatch(*files)
+        config = ConfigWatch(*files, optional=optional)
         beside = Path(files[0]).absolute().parent
         given: dict[str, Any] = {"lock": beside / "mcp.lock", "project": beside, **options}
         host = cls(config.config.entries, **given)
         host._watch = config if watch else None
+        host._to_tell = config.config.warnings
         return host
 
     async def __aenter__(self) -> Self:
@@ -153,6 +169,8 @@ class Host:
         if self._open:
             raise LocalError("This host is open already")
         self._open = True
+        for warning in self._to_tell:
+            self._tell(HostEvent(kind="config", detail=warning))
         self._warn_of_names()
         if self._watch is not None:
             self._reloading = asyncio.create_task(self._reload(self._watch), name="dovetail-config")
@@ -247,6 +265,9 @@ class Host:
             with self._under_way.piece(f"the call of {name!r}"):
                 found = await self._find(name)
                 server = self._servers[found.server]
+                # The person may have taken their trust back in another program.
+                if server.status.trusted != (trusted := self._launching.trusted(server.entry)):
+                    server.update(trusted=trusted)
                 result = await self._calling.call(found, server, given, timeout, progress)
         except DovetailError as problem:
             if check:
@@ -290,7 +311,7 @@ class Host:
 
     async def subscribe(self, server: str, uri: str) -> None:
         """Hear of changes of a resource, as `resource` events, also after the server was started anew."""
-        await self._server(server).subscribe(uri)
+        await self._getting.subscribe(self._server(server), uri)
 
     async def unsubscribe(self, server: str, uri: str) -> None:
         """Hear of them no more."""
@@ -315,8 +336,8 @@ class Host:
         """Offer a tool from now on, or not, in every host of this person; `tool` is what the server calls it."""
         self._server(server)
         turn = self._switches.turn_on if enabled else self._switches.turn_off
-        await self._workers.run(lambda: turn(server, tool))
         self._record_config(server, f"tool {tool} switched {'on' if enabled else 'off'}", "person")
+        await self._workers.run(lambda: turn(server, tool))
         self._tell(HostEvent(kind="lists", server=server, detail="tools"))
 
     async def trust(self, key: str, trusted: bool) -> None:
@@ -325,11 +346,13 @@ class Host:
         await self._launching.trust(server.entry, trusted)
         server.update(trusted=trusted)
 
-    async def approve(self, server: str, kind: DefinitionKind, name: str) -> None:
-        """Take up a definition that is held back, as `withheld` shows it."""
+    async def approve(self, server: str, kind: DefinitionKind, name: str, digest: str | None = None) -> None:
+        """Take up a definition that is held back; with the `digest` that `withheld` has, only what was shown there."""
         finding = self._quarantine.held(server, kind, name)
         if finding is None:
             raise no_such(server, kind, name)
+        if digest not in (None, finding.definition.digest):
+            raise Refused(f"The {kind} {name!r} of {server!r} has changed since it was shown; look at it again")
         await self._keeping.approve(finding, "person", "approved by name")
 
     def logs(self, key: str) -> Sequence[LogLine]:
@@ -419,7 +442,8 @@ class Host:
 
     def _answering(self, key: str, about: Callable[[], Mapping[str, Any]]) -> Answering:
         models, roots, context = self._models, self._roots, lambda: self.on_context
-        return Answering(key, self._consent, self._person, self._under_way, models, roots, context, about)
+        limits = self._limits
+        return Answering(key, self._consent, self._person, self._under_way, models, roots, context, about, limits)
 
     def _add(self, entry: ServerEntry) -> None:
         if entry.key in self._servers:
@@ -449,17 +473,17 @@ class Host:
             server = self._servers.pop(entry.key, None)
             if server is not None:
                 await server.close()
-                self._record_config(entry.key, "removed", None)
+                self._note_config(entry.key, "removed")
         for _, entry in change.changed:
             server = self._servers.get(entry.key)
             if server is not None:
                 await self._become(server, entry)
-                self._record_config(entry.key, f"changed in {entry.origin}", None)
+                self._note_config(entry.key, f"changed in {entry.origin}")
         for entry in change.added:
             if entry.key not in self._servers:
                 self._add(entry)
                 await self._become(self._servers[entry.key], entry)
-                self._record_config(entry.key, f"added in {entry.origin}", None)
+                self._note_config(entry.key, f"added in {entry.origin}")
         for warning in change.warnings:
             self._tell(HostEvent(kind="config", detail=warning))
         if change.added:
@@ -474,6 +498,13 @@ class Host:
         self.audit.write("config", server=key, by=by, change=what)
         self._tell(HostEvent(kind="config", server=key, detail=what))
         self._bell.ring()
+
+    def _note_config(self, key: str, what: str) -> None:
+        """Record what others have changed; where that fails the rest is taken up all the same, and nothing starts."""
+        try:
+            self._record_config(key, what, None)
+        except Unrecorded as problem:
+            self._tell(HostEvent(kind="config", server=key, detail=f"{what}; {problem}"))
 
     def _tell(self, event: HostEvent) -> None:
         if event.kind in ("status", "lists", "definition", "config"):

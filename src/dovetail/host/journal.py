@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 import msgspec
 
+from dovetail.policy.known_secrets import KnownSecrets
 from dovetail.protocol.cleaning import clean_text
 from dovetail.protocol.rates import Bucket
 
@@ -30,9 +31,18 @@ class Journal:
         self._tell = tell
         self._lines: Ring[LogLine] = Ring(limits.log_bytes)
         self._messages: Ring[TrafficLine] = Ring(limits.traffic_bytes)
+        self._secrets = KnownSecrets()
         self._events = Bucket(limits.events_per_second, limits.events_per_second + 1)
         self.heard = time.monotonic()
         """When the server last sent a message."""
+
+    def hide(self, values: Iterable[str | None]) -> None:
+        """Keep what a server was given as a secret out of what is kept and told of it; messages stay as they are."""
+        self._secrets.add(values)
+
+    def cover(self, text: str) -> str:
+        """A text about the server, without its secrets."""
+        return self._secrets.cover(text)
 
     def stderr(self, text: str) -> None:
         """A line that the server wrote to its stderr."""
@@ -64,7 +74,7 @@ class Journal:
         return self._messages.all()
 
     def _write(self, source: Literal["stderr", "log", "host"], level: str, text: str) -> None:
-        text = clean_text(text[: self._limits.log_line])
+        text = clean_text(self.cover(text)[: self._limits.log_line])
         line = LogLine(at=time.time(), server=self._server, source=source, level=level, text=text)
         self._lines.add(line, len(text) * 2)
         if self._events.take(time.monotonic()) == 0:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import logging
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from dovetail.policy.actions import Action
-from dovetail.policy.audit import Unrecorded
 from dovetail.policy.review import Finding
 from dovetail.protocol.errors import ConnectionLost, DovetailError, Refused
+from dovetail.protocol.rates import Buckets
 
 from .answering import Answering
 from .consent import Consent
@@ -18,18 +18,20 @@ from .entries import ServerEntry
 from .events import HostEvent
 from .journal import Journal
 from .launching import Launching
+from .limits import Limits
 from .listing import BoundedClient, ListKind, Offer
 from .person import Person
-from .quarantine import Quarantine, Withheld
+from .quarantine import Quarantine, told
 from .supervision import Supervised
 from .under_way import Stopped, UnderWay
 
 _MOST_ASKED = 50
 """Definitions of one server that a person is asked about by themselves; more wait until they are asked for."""
 
-_LISTS = {"tool": "tools", "prompt": "prompts", "template": "templates", "instructions": "instructions"}
+_MOST_CHANGES = 200
+_RESTLESS = "Its definitions change faster than anybody can follow; further ones are held back unrecorded"
 
-logger = logging.getLogger("dovetail")
+_LISTS = {"tool": "tools", "prompt": "prompts", "template": "templates", "instructions": "instructions"}
 
 
 class Keeping:
@@ -44,6 +46,7 @@ class Keeping:
         under_way: UnderWay,
         answering: Callable[[str, Callable[[], Mapping[str, Any]]], Answering],
         tell: Callable[[HostEvent], None],
+        limits: Limits,
     ) -> None:
         self._consent = consent
         self._person = person
@@ -52,10 +55,15 @@ class Keeping:
         self._under_way = under_way
         self._answering = answering
         self._tell = tell
+        self._changes = Buckets(limits.changes_per_second, _MOST_CHANGES)
+        self._misdeeds = Buckets(limits.changes_per_second, _MOST_CHANGES)
+        self._restless: set[str] = set()
+        """Servers whose definitions change faster than is recorded."""
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._queues: dict[str, list[Finding]] = {}
         self._asked: set[tuple[str, str, str, str]] = set()
         self.servers: dict[str, Supervised] = {}
+        quarantine.trusts = self._trusts
 
     async def admit(self, entry: ServerEntry) -> None:
         """Ask whether a server may be started."""
@@ -91,11 +99,9 @@ class Keeping:
 
     def misbehaved(self, key: str, what: str) -> None:
         """Write down that a server broke off, or overstepped a limit."""
-        action = Action(kind="launch", server=key, **self._about(key))
-        try:
-            self._consent.record("launch", action, None, "", error=what)
-        except Unrecorded as problem:
-            logger.error("%s: %s (%s)", key, what, problem)
+        if self._misdeeds.take(key, time.monotonic()) > 0:
+            return  # the disk is not theirs to fill; the log of the server has it
+        self._consent.note("launch", Action(kind="launch", server=key, **self._about(key)), error=what)
 
     def ended(self, key: str) -> None:
         """It is gone: what it asked, and what was asked about it, is withdrawn."""
@@ -115,13 +121,13 @@ class Keeping:
             self._hold_back(fresh)
 
     async def approve(self, finding: Finding, by: str, rule: str) -> None:
-        """Take up a definition that was held back."""
-        await self._quarantine.approve(finding)
+        """Take up a definition that was held back; what cannot be recorded is not taken up."""
         server = self.servers.get(finding.server)
         decider = "policy" if by == "policy" else "person"
         self._consent.record(
             "definition", self._about_definition(finding), decider, rule, difference=finding.difference
         )
+        await self._quarantine.approve(finding)
         if server is not None and server.offer is not None:
             self._report(finding.server, server.offer)
             self._tell(HostEvent(kind="lists", server=finding.server, detail=_LISTS[finding.definition.kind]))
@@ -150,14 +156,13 @@ class Keeping:
             more = len(findings) - _MOST_ASKED
             self.misbehaved(findings[0].server, f"{more} more definitions are held back than are recorded one by one")
         for finding in findings[:_MOST_ASKED]:
-            told = Withheld(
-                server=finding.server,
-                kind=finding.definition.kind,
-                name=finding.definition.name,
-                difference=finding.difference,
-                concerns=finding.concerns,
-            )
-            self._tell(HostEvent(kind="definition", server=finding.server, detail=told))
+            if self._changes.take(finding.server, time.monotonic()) > 0:
+                if finding.server not in self._restless:
+                    self._restless.add(finding.server)
+                    self.misbehaved(finding.server, _RESTLESS)
+                continue
+            self._restless.discard(finding.server)
+            self._tell(HostEvent(kind="definition", server=finding.server, detail=told(finding)))
             self._consent.record(
                 "definition",
                 self._about_definition(finding),
@@ -212,6 +217,10 @@ class Keeping:
             definition=definition.digest,
             **self._about(finding.server),
         )
+
+    def _trusts(self, key: str) -> bool:
+        server = self.servers.get(key)
+        return server is not None and server.status.trusted
 
     def _about(self, key: str) -> dict[str, Any]:
         server = self.servers.get(key)

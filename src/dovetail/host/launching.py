@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from dovetail.client.targets import CommandTarget, Target
 from dovetail.policy.actions import Action
 from dovetail.policy.approvals import Approvals
-from dovetail.policy.launch import LaunchSpec
+from dovetail.policy.launch import LaunchSpec, without_secrets
 from dovetail.policy.questions import LaunchQuestion
 from dovetail.protocol.errors import LocalError
+from dovetail.protocol.redaction import is_secret
 from dovetail.runtime.workers import Workers
 
 from .answering import Answering
@@ -63,18 +64,18 @@ class Launching:
                 raise self._consent.refuse(
                     action, "policy", decision.rule, f"The policy keeps {entry.key!r} from starting"
                 )
-            self._consent.record("launch", action, "person", "approved before", spec=_shown(spec))
+            self._consent.record("launch", action, "person", "approved before", spec=shown(spec))
             return
         before = self._approvals.before(entry.key, spec)
         settled = await self._consent.settle(
             action,
             lambda _: LaunchQuestion(server=entry.key, spec=spec, origin=str(entry.origin), before=before),
         )
+        self._consent.record("launch", action, settled.by, settled.rule, spec=shown(spec), origin=str(entry.origin))
         if settled.by == "person":
             self._session[entry.key] = spec.digest
             if settled.yes.remember == "always":
                 await self._workers.run(functools.partial(self._approvals.approve, entry.key, spec))
-        self._consent.record("launch", action, settled.by, settled.rule, spec=_shown(spec), origin=str(entry.origin))
 
     def trusted(self, entry: ServerEntry) -> bool:
         """Whether the person believes what this server says of its tools."""
@@ -89,9 +90,9 @@ class Launching:
                 self._approvals.approve(entry.key, spec)
             self._approvals.trust(entry.key, spec, trusted)
 
-        await self._workers.run(change)
         action = Action(kind="launch", server=entry.key, launch=spec.digest)
         self._consent.record("config", action, "person", "", trusted=trusted)
+        await self._workers.run(change)
 
     async def connect(
         self, entry: ServerEntry, journal: Journal, answering: Answering, note: Callable[[str], None]
@@ -102,6 +103,13 @@ class Launching:
             if self._secrets is None:
                 self._secrets = Secrets()
             spec = await self._secrets.fill(entry)
+            secrets = [await self._secrets.known(wanted) for wanted in entry.inputs if wanted.secret]
+        else:
+            secrets = []
+        given = {**spec.env, **spec.headers}
+        secrets += [value for name, value in given.items() if is_secret(name)]
+        self._consent.hide(secrets)
+        journal.hide(secrets)
         options: dict[str, Any] = {
             "timeout": self._limits.call_seconds,
             "trace": journal.trace,
@@ -109,8 +117,8 @@ class Launching:
             **answering.options(),
         }
         if spec.kind != "stdio":
-            given = {name.lower() for name in spec.headers}
-            auth = None if self._auth is None or "authorization" in given else self._auth(entry)
+            named = {name.lower() for name in spec.headers}
+            auth = None if self._auth is None or "authorization" in named else self._auth(entry)
             options |= {"headers": spec.headers or None, "auth": auth}
         return BoundedClient(self._target(spec, journal), self._limits, note, **options)
 
@@ -135,8 +143,8 @@ def spec_of(entry: ServerEntry) -> LaunchSpec:
     return entry.spec
 
 
-def _shown(spec: LaunchSpec) -> dict[str, Any]:
+def shown(spec: LaunchSpec) -> dict[str, Any]:
     """What the record says of a launch: what runs, and the names of what it is given."""
     if spec.kind == "stdio":
-        return {"command": list(spec.command), "cwd": spec.cwd, "env": sorted(spec.env)}
+        return {"command": without_secrets(spec.command), "cwd": spec.cwd, "env": sorted(spec.env)}
     return {"url": spec.url, "headers": sorted(spec.headers)}

@@ -46,4 +46,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     max_questions: int = 16
     """Questions of one server to the person that may be open at once; more are refused."""
+    questions_per_second: float = 1.0
+    """Questions of one server, to the person or to a model, after as many at once as twice those that may be open."""
+    changes_per_second: float = 1.0
+    """Definitions of one server that are recorded and asked about, after two hundred at once; all are held back."""
     max_subscriptions: int = 256

@@ -54,6 +54,10 @@ class BoundedClient(Client):
         await link.lost()
         return link.connection.gone or "the connection was closed"
 
+    def complain(self, problem: str) -> None:
+        """Say what is wrong with the server."""
+        self._on_problem(problem)
+
     @property
     def gone(self) -> bool:
         """Whether the server is gone, which its keeper may not have noticed yet."""
@@ -120,7 +124,8 @@ async def fetch(client: BoundedClient, kind: ListKind, seconds: float) -> tuple[
     unique: dict[str, Any] = {}
     for item in found:
         # A second tool of the same name could not be called, but might be what a person reads.
-        unique.setdefault(_called(item), item)
+        if unique.setdefault(_called(item), item) is not item:
+            client.complain(f"The list of {kind} has {_called(item)[:200]!r} more than once; only the first is taken")
     return tuple(unique.values())
 
 

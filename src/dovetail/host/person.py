@@ -95,7 +95,13 @@ class Person:
     async def elicit(self, asked: Asked) -> ElicitAnswer:
         """The person's answer to a server's question."""
         assert self._on_elicit is not None
-        return await self._put(asked.key, asked, functools.partial(self._on_elicit, asked.key, asked))
+        try:
+            return await self._put(asked.key, asked, functools.partial(self._on_elicit, asked.key, asked))
+        except DovetailError:
+            raise
+        except Exception as problem:
+            logger.exception("on_elicit failed")
+            raise Refused("The person could not be asked") from problem
 
     async def _put(self, server: str, question: msgspec.Struct, function: Callable[[], Any]) -> Any:
         if isinstance(question, _THEIRS):

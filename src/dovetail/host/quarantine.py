@@ -29,6 +29,8 @@ class Withheld(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     difference: str
     concerns: tuple[str, ...] = ()
+    digest: str = ""
+    """SHA-256 of what is shown, for `Host.approve`: the server may change it while the person reads."""
 
 
 class Reviewed(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +52,8 @@ class Quarantine:
         self._turn = asyncio.Lock()
         self._offers: dict[str, Offer] = {}
         self._reviewed: dict[str, Reviewed] = {}
+        self.trusts: Callable[[str], bool] = lambda _: False
+        """Whether the person trusts a server: how others name their tools says nothing against it then."""
         self._stale = False
         """Tools have come or gone: what looks wrong depends on the names of the other servers' tools."""
 
@@ -64,11 +68,14 @@ class Quarantine:
             self._stale = True
         lock = await self._locked()
         findings = await self._findings(server, offer, lock)
-        fresh = self._take_up(server, offer, findings)
         if server not in lock.servers:
             sound = [one.definition for one in findings if not one.quarantined]
-            await self._change(lambda known: known.with_server(server, sound))
-        return fresh
+            # Another program may have met the server first: what it was shown is what was approved.
+            now = await self._change(
+                lambda known: known if server in known.servers else known.with_server(server, sound)
+            )
+            findings = await self._findings(server, offer, now)
+        return self._take_up(server, offer, findings)
 
     def forget(self, server: str) -> None:
         """A server offers nothing any more; what was approved of it stays approved."""
@@ -98,13 +105,7 @@ class Quarantine:
     def withheld(self, server: str | None = None) -> list[Withheld]:
         """All that is held back, of one server or of all."""
         return [
-            Withheld(
-                server=key,
-                kind=finding.definition.kind,
-                name=finding.definition.name,
-                difference=finding.difference,
-                concerns=finding.concerns,
-            )
+            told(finding)
             for key, reviewed in self._reviewed.items()
             if server in (None, key)
             for finding in reviewed.held.values()
@@ -128,14 +129,16 @@ class Quarantine:
         self._lock = found or Lock()
         return self._lock
 
-    async def _change(self, new: Callable[[Lock], Lock]) -> None:
+    async def _change(self, new: Callable[[Lock], Lock]) -> Lock:
         file = self._file
         async with self._turn:
             if file is None:
                 self._lock = new(await self._locked())
             else:
                 # Another program may have approved something meanwhile: its word counts too.
-                self._lock = await self._workers.run(lambda: file.change(new))
+                changed: Lock = await self._workers.run(lambda: file.change(new))
+                self._lock = changed
+            return self._lock
 
     def _take_up(self, server: str, offer: Offer, findings: list[Finding]) -> list[Finding]:
         """Go by what was found, unless the server offers something else by now; what is held back that was not."""
@@ -154,7 +157,12 @@ class Quarantine:
         ]
 
     async def _findings(self, server: str, offer: Offer, lock: Lock) -> list[Finding]:
-        others = {key: _names(other) for key, other in self._offers.items() if key != server}
+        trusted = self.trusts(server)
+        others = {
+            key: _names(other)
+            for key, other in self._offers.items()
+            if key != server and (not trusted or self.trusts(key))
+        }
 
         def look() -> list[Finding]:
             return review(server, _definitions(offer), lock, others, self._accepted.has)
@@ -162,6 +170,18 @@ class Quarantine:
         # To read a hostile list of megabytes takes seconds, in which the other servers are not to wait.
         count = len(offer.tools) + len(offer.prompts) + len(offer.templates)
         return look() if count < _FEW and len(msgspec.json.encode(offer)) < _SMALL else await self._workers.run(look)
+
+
+def told(finding: Finding) -> Withheld:
+    """What is held back, as a person is told of it."""
+    return Withheld(
+        server=finding.server,
+        kind=finding.definition.kind,
+        name=finding.definition.name,
+        difference=finding.difference,
+        concerns=finding.concerns,
+        digest=finding.definition.digest,
+    )
 
 
 def _definitions(offer: Offer) -> list[Definition]:

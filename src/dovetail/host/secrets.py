@@ -67,6 +67,8 @@ class Secrets:
         """The value of an input, if there is one without asking."""
         named = self._environ.get(variable_for(wanted))
         if named is not None:
+            if not _fits(wanted, named):
+                raise LocalError(f"{variable_for(wanted)} is to be one of {', '.join(wanted.options)}")
             return named
         kept = await self._store.load(_name(wanted))
         value = None if kept is None else kept.decode()
@@ -106,7 +108,8 @@ def variable_for(wanted: Input) -> str:
 
 
 def _name(wanted: Input) -> str:
-    return f"{wanted.id} {wanted.origin.file}"
+    # By any of its paths it is the same file.
+    return f"{wanted.id} {os.path.realpath(wanted.origin.file)}"
 
 
 def _fits(wanted: Input, value: str) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from dovetail.protocol.cleaning import clean_text
 from dovetail.protocol.errors import ConnectionLost, DovetailError, HttpStatus, LocalError, Refused
 
 from .attending import Attendance
@@ -196,22 +197,24 @@ class Supervised:
                     self._life = None
                     self._set("idle")
                     return
-                self.journal.note("error", str(problem))
-                self._duties.misbehaved(self.entry.key, str(problem))
+                told = self.journal.cover(str(problem))
+                self.journal.note("error", told)
+                self._duties.misbehaved(self.entry.key, told)
                 if _is_final(problem) or failures >= limits.attempts:
                     tries = f"; it was given up after {failures} failures in a row" if failures > 1 else ""
-                    self._set("failed", error=f"{problem}{tries}")
+                    self._set("failed", error=f"{told}{tries}")
                     return
                 pause = min(limits.first_pause * 2 ** (failures - 1), limits.longest_pause)
-                self._set("waiting", error=str(problem), restarts=self._status.restarts + 1)
+                self._set("waiting", error=told, restarts=self._status.restarts + 1)
                 # Servers that fell together, as by one network, do not all come back at the same moment.
                 await asyncio.sleep(pause * random.uniform(0.5, 1.5))
         except asyncio.CancelledError:
             self._set("idle")
             raise
         except Exception as problem:
-            self.journal.note("error", f"{type(problem).__name__}: {problem}")
-            self._set("failed", error=f"{type(problem).__name__}: {problem}")
+            told = self.journal.cover(f"{type(problem).__name__}: {problem}")
+            self.journal.note("error", told)
+            self._set("failed", error=told)
 
     async def _once(self) -> tuple[Exception, float]:
         """One life of it: what ended it, and for how long it was ready."""
@@ -290,7 +293,7 @@ def _is_final(problem: Exception) -> bool:
 
 
 def _name_of(client: BoundedClient) -> str | None:
-    return None if client.server is None else f"{client.server.name} {client.server.version}"[:200]
+    return None if client.server is None else clean_text(f"{client.server.name} {client.server.version}"[:200])
 
 
 def _unavailable(status: ServerStatus) -> str:

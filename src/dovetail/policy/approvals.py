@@ -11,7 +11,7 @@ import msgspec
 from dovetail.protocol.redaction import redact
 from dovetail.storage.folders import user_folder
 
-from .launch import LaunchSpec
+from .launch import LaunchSpec, without_secrets
 from .user_file import UserFile
 
 FILE = "approvals.json"
@@ -92,4 +92,5 @@ class Approvals:
 
 
 def _without_secrets(spec: LaunchSpec) -> LaunchSpec:
-    return msgspec.convert(redact(msgspec.to_builtins(spec)), LaunchSpec)
+    kept = msgspec.convert(redact(msgspec.to_builtins(spec)), LaunchSpec)
+    return msgspec.structs.replace(kept, command=tuple(without_secrets(spec.command)))

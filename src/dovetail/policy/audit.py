@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias
 
@@ -13,6 +14,7 @@ from dovetail.storage.folders import user_folder
 
 from .audit_chain import Record
 from .audit_files import AuditFiles, make_key, now
+from .known_secrets import KnownSecrets
 from .shortening import Shortening
 
 FILE = "audit.jsonl"
@@ -53,6 +55,7 @@ class Audit:
         self.key_path = home / KEY_FILE
         self._turn = threading.Lock()
         self._files: AuditFiles | None = None
+        self._secrets = KnownSecrets()
 
     def write(
         self,
@@ -69,7 +72,7 @@ class Audit:
 
         `details` are recorded without secrets, and long values are cut.
         """
-        fit = Shortening()
+        fit = Shortening(self._secrets)
         try:
             with self._turn:
                 files = self._opened()
@@ -89,6 +92,10 @@ class Audit:
                     )
         except (OSError, StoreError) as problem:
             raise Unrecorded(f"Nothing was done, because it cannot be recorded in {self.path}: {problem}") from problem
+
+    def hide(self, values: Iterable[str | None]) -> None:
+        """Keep secrets out of all further records, whatever they look like; what is too short to be one is let be."""
+        self._secrets.add(values)
 
     def close(self) -> None:
         """Put everything on the disk and let go of the file; writing opens it again."""

@@ -10,7 +10,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from dovetail.storage.base import StoreError
-from dovetail.storage.private_file import create_private, private_folder, read_file, unlock, wait_for_lock
+from dovetail.storage.private_file import (
+    check_only_ours,
+    create_private,
+    private_folder,
+    read_file,
+    unlock,
+    wait_for_lock,
+)
 
 from .audit_chain import (
     HEAD_BYTES,
@@ -149,6 +156,7 @@ def make_key(path: Path) -> bytes:
     if found is None:
         create_private(path, secrets.token_bytes(32))
         found = read_file(path)
+    check_only_ours(path)
     if found is None or len(found) != 32:
         raise StoreError(f"{path} holds no key")
     return found

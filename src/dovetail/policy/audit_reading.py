@@ -13,6 +13,7 @@ import msgspec
 from dovetail.protocol.errors import LocalError
 
 from .audit_chain import Record, read_record, split_line
+from .hidden_text import show_hidden
 
 COLUMNS = ("n", "at", "event", "server", "name", "by", "rule", "definition", "details")
 
@@ -61,7 +62,8 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def _harmless(cell: str) -> str:
-    return f"'{cell}" if cell.startswith(_FORMULA) else cell
+    shown = show_hidden(cell)
+    return f"'{shown}" if shown.startswith(_FORMULA) else shown
 
 
 def _wanted(record: Record, server: str | None, event: str | None, since: datetime | None) -> bool:

@@ -16,6 +16,7 @@ from .persuasion import persuasions
 
 LONG = 20_000
 """Characters; the longest descriptions of well-known servers have about a fifth of it."""
+LONG_NAME = 128
 MAX_CONCERNS = 20
 """Of one definition: a person who has read so many has read enough."""
 MAX_DEPTH = 64
@@ -76,11 +77,13 @@ class Inspector:
     def _about_name(self, definition: Definition) -> Iterator[str]:
         name = definition.name
         yield from hidden(name)
+        if definition.kind != "template" and len(name) > LONG_NAME:
+            yield f'is {len(name)} characters long, where {LONG_NAME} are the most (tools, "Tool Names")'
         if definition.kind != "template":
             yield from odd_letters(name)
         if definition.kind == "tool":
             for key, other in self._alike.get(skeleton(name), ()):
-                if other.casefold() != name.casefold():
+                if other.casefold() != name.casefold() and not _is_original(name, other):
                     whose = "the same server" if key == self._server else f"the server {key!r}"
                     yield f"looks like {other!r} of {whose}"
 
@@ -105,6 +108,11 @@ def inspect_names(servers: Collection[str]) -> tuple[Concern, ...]:
         if other is not None:
             found.append(Concern(f"The name of the server {key!r}", f"looks like that of the server {other!r}"))
     return tuple(found)
+
+
+def _is_original(name: str, other: str) -> bool:
+    """Whether the other one is the imitation: nobody takes a tool away by giving theirs a name that looks like it."""
+    return name.lower() == skeleton(name) != other.lower()
 
 
 def _judge(text: str, is_for_model: bool) -> tuple[str, ...]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import cached_property
 from hashlib import sha256
 from typing import Literal
 
 import msgspec
 
+from dovetail.protocol.redaction import REDACTED, is_secret, redact_text
 
-class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
+
+class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A command to run, or a URL to reach, with everything that is put in place of variables.
 
     What a person typed in as a secret is not part of it: `env` and `headers` then hold the name of the secret, as
@@ -22,8 +26,25 @@ class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str | None = None
     url: str | None = None
     headers: dict[str, str] = {}
+    defaults: dict[str, str] = {}
+    """What stands for `${input:id}` where the person gives no value, by id: whoever changes it changes what runs."""
 
-    @property
+    def __repr__(self) -> str:
+        """It may stand in a log: the names of what it is given are in it, and not the values."""
+        given = ", ".join([*self.env, *self.headers])
+        return f"<LaunchSpec {self.kind}: {redact_text(self.url or ' '.join(without_secrets(self.command)))} ({given})>"
+
+    @cached_property
     def digest(self) -> str:
         """SHA-256 of all of it: what an approval is bound to."""
         return sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()
+
+
+def without_secrets(command: Iterable[str]) -> list[str]:
+    """The words of a command for the record: what follows a `--token` or looks like a secret is left out."""
+    words: list[str] = []
+    hides = False
+    for word in command:
+        words.append(REDACTED if hides and not word.startswith("-") else redact_text(word))
+        hides = word.startswith("-") and "=" not in word and is_secret(word)
+    return words

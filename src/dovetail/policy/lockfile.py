@@ -119,7 +119,10 @@ class LockFile:
 
     def read(self) -> Lock | None:
         """What it holds; None if there is no such file."""
-        content = read_file(self.path)
+        try:
+            content = read_file(self.path)
+        except StoreUnusable as problem:
+            raise LocalError(str(problem)) from None
         return None if content is None else decode_lock(content, str(self.path))
 
     def change(self, new: Callable[[Lock], Lock]) -> Lock:

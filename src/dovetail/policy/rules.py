@@ -14,6 +14,7 @@ from dovetail.types.tools import ToolAnnotations
 from .actions import Action, Decision, Kind, Verdict
 from .conditions import Condition, all_hold, any_holds
 from .globs import matches
+from .hidden_text import show_hidden
 
 Hint: TypeAlias = Literal["read_only", "destructive", "idempotent", "open_world"]
 
@@ -128,7 +129,8 @@ class Rule(msgspec.Struct, frozen=True):
 
     def sentence(self) -> str:
         """The rule in words."""
-        return " ".join([_VERBS[self.verdict], self._subject(), *self._conditions()])
+        # A project's rules are written by others, and stand in the question that a person is asked.
+        return show_hidden(" ".join([_VERBS[self.verdict], self._subject(), *self._conditions()]))
 
     def _subject(self) -> str:
         about = self.about

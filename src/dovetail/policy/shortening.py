@@ -7,7 +7,9 @@ from typing import Any, cast
 
 import msgspec
 
-from dovetail.protocol.redaction import is_secret, redact_text
+from dovetail.protocol.redaction import REDACTED, is_secret, names_secret, redact_text
+
+from .known_secrets import KnownSecrets
 
 MAX_TEXT = 4_000
 """Characters of one text that are recorded."""
@@ -19,23 +21,22 @@ MAX_TOTAL = 64_000
 """Characters of all texts of a record."""
 MAX_DEPTH = 20
 
-_REDACTED = "[redacted]"
-
 
 class Shortening:
     """The room that one record has left; what does not fit is counted, not kept."""
 
-    def __init__(self) -> None:
+    def __init__(self, secrets: KnownSecrets | None = None) -> None:
+        self._secrets = secrets
         self._values = MAX_VALUES
         self._characters = MAX_TOTAL
 
     def value(self, value: Any, depth: int = 0) -> Any:
         """The value as it is recorded."""
         self._values -= 1
-        if value is None or isinstance(value, (bool, int, float)):
-            return value
         if isinstance(value, str):
             return self.text(value)
+        if value is None or isinstance(value, (bool, int, float)):
+            return value
         if isinstance(value, (msgspec.Struct, bytes, bytearray)):
             value = f"[{len(value)} bytes]" if not isinstance(value, msgspec.Struct) else _plain(value)
             return self.value(value, depth)
@@ -53,7 +54,9 @@ class Shortening:
         It is looked at twice as far as it is kept, so that no secret is cut in two before it is seen.
         """
         room = max(0, min(MAX_TEXT, self._characters))
-        kept = redact_text(text[: 2 * MAX_TEXT])
+        kept = redact_text(text if len(text) <= 2 * MAX_TEXT else text[: 2 * MAX_TEXT])
+        if self._secrets is not None:
+            kept = self._secrets.cover(kept)
         if len(kept) > room or len(text) > 2 * MAX_TEXT:
             kept = f"{kept[:room]}[… {len(text)} characters]"
         self._characters -= len(kept)
@@ -68,16 +71,19 @@ class Shortening:
             called = str(name)
             hidden = is_secret(called) and value is not None and not isinstance(value, bool)
             self._characters -= len(called)
-            kept[_sound(called[:MAX_NAME])] = _REDACTED if hidden else self.value(value, depth + 1)
+            kept[_sound(called[:MAX_NAME])] = REDACTED if hidden else self.value(value, depth + 1)
         return kept
 
     def _items(self, items: Collection[Any], depth: int) -> list[Any]:
         kept: list[Any] = []
+        before: object = None
         for value in items:
             if self._values <= 0 or self._characters <= 0:
                 kept.append(f"[{len(items) - len(kept)} more]")
                 break
-            kept.append(self.value(value, depth + 1))
+            hidden = isinstance(value, str) and names_secret(before)
+            kept.append(REDACTED if hidden else self.value(value, depth + 1))
+            before = value
         return kept
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from dovetail.protocol.errors import LocalError
 from dovetail.storage.base import StoreUnusable
-from dovetail.storage.private_file import locked, read_file, write_private
+from dovetail.storage.private_file import check_only_ours, locked, read_file, write_private
 
 T = TypeVar("T")
 
@@ -51,6 +51,7 @@ class UserFile(Generic[T]):
 
     def _read(self) -> T:
         try:
+            check_only_ours(self.path)
             content = read_file(self.path)
             return self._empty if content is None else msgspec.json.decode(content, type=self._kind)
         except StoreUnusable as problem:
@@ -61,6 +62,9 @@ class UserFile(Generic[T]):
     def _stamp(self) -> _Stamp | None:
         try:
             status = self.path.stat()
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
+        except OSError as problem:
+            # What cannot be read may say no: to go on as if it said nothing would turn that into a yes.
+            raise LocalError(f"{self.path} cannot be read: {problem.strerror}") from None
         return status.st_mtime_ns, status.st_size, status.st_ino

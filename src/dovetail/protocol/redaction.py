@@ -6,6 +6,7 @@ must not be seen should not be logged (logging, "Security").
 
 from __future__ import annotations
 
+import functools
 import re
 from itertools import pairwise
 from typing import Any, cast
@@ -21,7 +22,12 @@ _NAMES = frozenset(
     }
 )
 _PAIRS = frozenset({("api", "key"), ("private", "key"), ("access", "key"), ("secret", "key"), ("session", "id")})
+_OPTION = re.compile(r"--?[A-Za-z][\w-]{0,60}")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+
+# What may stand before such a name is a part of it, as in DB_PASSWORD.
+_NAMED = r"(?:password|passwd|pwd|passphrase|secret|token|authorization|cookie|(?:api|access|private|secret)[_-]?key)"
+_STATED = rf"{_NAMED}[\"']?\s{{0,3}}[=:]\s{{0,3}}"
 
 _SHAPES = (
     (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*(?:-----END [A-Z ]*PRIVATE KEY-----)?"), REDACTED),
@@ -31,15 +37,19 @@ _SHAPES = (
     (re.compile(r"\bgithub_pat_\w{20,}|\bglpat-[\w-]{16,}|\bxox[abprs]-[\w-]{10,}"), REDACTED),
     (re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bAIza[\w-]{30,}"), REDACTED),
     (re.compile(r"(://[^\s/:@]*:)[^\s/@]+(@)"), rf"\1{REDACTED}\2"),
-    (
-        re.compile(
-            r"\b((?:password|passwd|pwd|passphrase|secret|token|api[_-]?key|access[_-]?token|client[_-]?secret)"
-            r"[\"']?\s{0,3}[=:]\s{0,3}[\"']?)[^\s\"'&,;}]+",
-            re.IGNORECASE,
-        ),
-        rf"\1{REDACTED}",
-    ),
+    (re.compile(r"([?&](?:key|sig|auth|jwt|code)=)[^\s&#]+", re.IGNORECASE), rf"\1{REDACTED}"),
+    (re.compile(rf"(--?[\w-]{{0,40}}{_NAMED}\s{{1,3}})[^\s-]\S*", re.IGNORECASE), rf"\1{REDACTED}"),
+    (re.compile(rf"({_STATED}([\"']))(?:(?!\2)[^\n])+", re.IGNORECASE), rf"\1{REDACTED}"),
+    (re.compile(rf"({_STATED}[\"']?)[^\s\"'&,;}}]+", re.IGNORECASE), rf"\1{REDACTED}"),
 )
+
+_HINT_WORDS = (
+    *("private key", "bearer", "basic", "token", "eyj", "sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "ghp_", "gho_"),
+    *("ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "akia", "asia", "aiza", "://", "?", "&", "pass", "pwd"),
+    *("secret", "key", "authorization", "cookie"),
+)
+_HINT = re.compile("|".join(map(re.escape, _HINT_WORDS)))
+"""Each shape has one of these in it, in small letters: most texts have none, and are done with at once."""
 
 
 def redact(value: Any) -> Any:
@@ -49,17 +59,25 @@ def redact(value: Any) -> Any:
 
 def redact_text(text: str) -> str:
     """The same text without what looks like a secret."""
+    if _HINT.search(text.lower()) is None:
+        return text
     for pattern, instead in _SHAPES:
         text = pattern.sub(instead, text)
     return text
 
 
+@functools.lru_cache(maxsize=1024)
 def is_secret(name: str) -> bool:
     """Whether a field of this name holds a secret."""
     words = [word.lower() for word in _WORD.findall(name[:200])]
     if any(pair in _PAIRS for pair in pairwise(words)):
         return True
     return bool(words) and (words[-1] in _NAMES or (words[0] in _NAMES and words[-1] in ("value", "header", "text")))
+
+
+def names_secret(word: object) -> bool:
+    """Whether a word of a command line, such as `--token`, says that the next one is a secret."""
+    return isinstance(word, str) and _OPTION.fullmatch(word) is not None and is_secret(word)
 
 
 def _redact(value: Any, depth: int) -> Any:
@@ -71,7 +89,11 @@ def _redact(value: Any, depth: int) -> Any:
         fields = cast("dict[str, Any]", value)
         return {name: _field(name, inner, depth) for name, inner in fields.items()}
     if isinstance(value, list):
-        return [_redact(item, depth + 1) for item in cast("list[Any]", value)]
+        items = cast("list[Any]", value)
+        return [
+            REDACTED if isinstance(item, str) and index and names_secret(items[index - 1]) else _redact(item, depth + 1)
+            for index, item in enumerate(items)
+        ]
     return value
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import stat
 import sys
 import time
 from collections.abc import Callable, Generator
@@ -16,6 +17,10 @@ PATIENCE = 5.0
 """Seconds to wait for another process that has its turn; each of them writes one small file and is done."""
 
 _POLL = 0.002
+
+MAX_BYTES = 64_000_000
+"""Of a file that is read at once."""
+_NOT_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
 def private_folder(folder: Path) -> None:
@@ -29,11 +34,32 @@ def private_folder(folder: Path) -> None:
 def read_file(path: Path) -> bytes | None:
     """What a file holds; None if there is no such file."""
     try:
-        return path.read_bytes()
+        # A link to a device would be read for ever, and one to a pipe waited for; neither is a file of ours.
+        with open(os.open(path, os.O_RDONLY | _NOT_WAITING), "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
+                raise StoreUnusable(f"{path} cannot be read: it is no file, or has more than {MAX_BYTES} bytes")
+            return file.read()
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as problem:
         raise StoreUnusable(f"{path} cannot be read: {problem.strerror}") from problem
+
+
+def check_only_ours(path: Path) -> None:
+    """Refuse a file that others on this machine can write, or could have put there; one that is not there is fine."""
+    if os.name != "posix":
+        return
+    for each, forbidden in ((path, 0o022), (path.parent, 0o002)):
+        try:
+            status = each.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as problem:
+            raise StoreUnusable(f"{each} cannot be read: {problem.strerror}") from problem
+        sticky = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
+        if status.st_uid not in (os.geteuid(), 0) or (status.st_mode & forbidden and not sticky):
+            raise StoreUnusable(f"Others on this machine can write {each}: see to it that only you can (chmod go-w)")
 
 
 def write_private(path: Path, content: bytes) -> None:

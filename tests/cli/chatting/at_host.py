@@ -31,6 +31,8 @@ SCRIPT: dict[str, list[dict[str, Any]]] = {
     "6 times 7": [step("42")],
     "picture": [step(desk__picture={}), step("Look.")],
     "letter": [step("Dear all.")],
+    "both": [step(desk__say={"text": "y" * 200}, desk__echo={"text": "hi"}), step("Both.")],
+    "quiet": [step()],
     "Back at nine": [step("I read the note.")],
     "": [step("I do not know.")],
 }

@@ -28,7 +28,7 @@ def reply_of(terminal: Emulated, kind: type[Yes] | type[No]) -> Any:
     """The reply that the program prints, which may go over several lines."""
     terminal.until("REPLY")
     assert terminal.end() == 0
-    found = re.search(r"REPLY (\{.*\})", terminal.transcript.replace("\n", ""))
+    found = re.search(r"REPLY (\{.*\})", terminal.flowing)
     assert found is not None
     return msgspec.json.decode(found[1], type=kind)
 
@@ -55,7 +55,8 @@ def test_what_is_asked_is_whole_and_nothing_in_it_is_hidden() -> None:
 
 def test_a_command_line_is_never_cut_and_the_old_one_is_shown() -> None:
     with asked("launch") as terminal:
-        seen = terminal.until("[w] no, because").replace("\n", "")
+        terminal.until("[w] no, because")
+        seen = terminal.flowing
         assert "/".join(["a-rather-long-folder"] * 12) + "/server.py --say 'two words'" in seen
         assert "MODE=x" in seen and "from mcp.json:3" in seen
         assert "This has changed. Approved before was:" in seen and "python old.py" in seen
@@ -113,7 +114,7 @@ def test_ctrl_c_refuses_and_stops_and_ctrl_d_refuses(key: str, stopped: bool) ->
     with asked("call") as terminal:
         terminal.answer("[w] no, because", key)
         assert isinstance(reply_of(terminal, No), No)
-        assert ("STOPPED" in terminal.transcript.replace("\n", "")) is stopped
+        assert ("STOPPED" in terminal.flowing) is stopped
 
 
 def test_a_prompt_for_a_model_is_edited() -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import sys
 import termios
@@ -20,7 +21,8 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a pseudo-termin
 
 def test_a_server_starts_with_consent_to_its_exact_command(tmp_path: Path) -> None:
     with AtHost(tmp_path, launch=False) as terminal:
-        seen = terminal.until("May desk be started?", "[a] always").replace("\n", "")
+        terminal.until("May desk be started?", "[a] always")
+        seen = terminal.flowing
         assert f"{sys.executable} " in seen and "desk.py" in seen and f"DESK_NOTES={terminal.notes}" in seen
         terminal.type("a")
         terminal.ready()
@@ -91,7 +93,7 @@ def test_a_form_names_the_server_and_is_filled_in(tmp_path: Path) -> None:
         terminal.ready()
         terminal.say("plan a trip")
         terminal.answer("[y] once", "y")
-        terminal.until("desk asks: Where do we send the bill?")
+        terminal.until("── desk asks you", "| Where do we send the bill?")
         for label, text in (
             ("Your name:", "A"),
             ("at least 2 characters", "Ann"),
@@ -236,6 +238,13 @@ def test_it_needs_a_terminal(tmp_path: Path) -> None:
     assert done.code == 1 and "dovetail ask" in done.err
 
 
+def test_it_asks_nobody_who_cannot_see_the_question(tmp_path: Path) -> None:
+    line = f"{shlex.quote(sys.executable)} -m dovetail.cli host > {shlex.quote(str(tmp_path / 'out'))}"
+    with Emulated(["/bin/sh", "-c", line], environment(HOME=str(tmp_path))) as terminal:
+        terminal.until("needs a terminal")
+        assert terminal.end() == 1
+
+
 def test_it_says_what_to_install(tmp_path: Path) -> None:
     code = "import sys; sys.modules['prompt_toolkit'] = None; from dovetail.cli import main; sys.exit(main(['host']))"
     with Emulated([sys.executable, "-c", code], environment(HOME=str(tmp_path))) as terminal:
@@ -324,3 +333,30 @@ def test_what_was_said_is_kept_for_another_time_and_answers_are_not(tmp_path: Pa
     history = tmp_path / "user" / "dovetail" / "history"
     assert re.findall(r"^\+(.*)$", history.read_text(), re.MULTILINE) == ["sign in"]
     assert history.stat().st_mode & 0o077 == 0
+
+
+def test_what_is_typed_ahead_is_not_lost(tmp_path: Path) -> None:
+    with AtHost(tmp_path) as terminal:
+        terminal.ready()
+        terminal.type("hello" + ENTER + "and again" + ENTER)
+        terminal.until("you> and again")
+        terminal.until_true(lambda: terminal.transcript.count("I do not know.") == 2, "both answers")
+        assert terminal.leave() == 0
+
+
+def test_calls_side_by_side_say_whose_results_are_whose(tmp_path: Path) -> None:
+    with AtHost(tmp_path, "--allow", "desk") as terminal:
+        terminal.ready()
+        terminal.say("both please")
+        terminal.until("Both.", "< desk: say: yyy", "< desk: echo: ")
+        # A long line of a server never goes on at the left edge, where our own lines begin.
+        assert not any(line.startswith("y") and line != YOU and "y" * 5 in line for line in terminal.screen.split("\n"))
+        assert "y" * 200 in terminal.flowing
+
+
+def test_a_model_with_nothing_to_say(tmp_path: Path) -> None:
+    with AtHost(tmp_path) as terminal:
+        terminal.ready()
+        terminal.say("be quiet")
+        terminal.until("(the model had nothing to say)")
+        assert terminal.leave() == 0

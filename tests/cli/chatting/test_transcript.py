@@ -9,7 +9,7 @@ from dovetail.cli.chatting.transcript import Transcript
 class Page:
     def __init__(self) -> None:
         self.text = ""
-        self.transcript = Transcript(self.write, Paint(False))
+        self.transcript = Transcript(self.write, Paint(False), lambda: 40)
 
     def write(self, text: str) -> None:
         self.text += text

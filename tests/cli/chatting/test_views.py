@@ -10,6 +10,7 @@ import pytest
 from tests.cli.chatting.at_host import CLEAR, CTRL_C, CTRL_S, DOWN, ENTER, YOU, AtHost
 from tests.cli.test_login import Desk
 from tests.client.rotating import Rotating
+from tests.support.model_endpoint import endpoint, openai_answer
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a pseudo-terminal is POSIX's")
 
@@ -58,10 +59,15 @@ def test_a_tool_is_switched_off_looked_at_and_run_by_hand(tmp_path: Path) -> Non
         terminal.until("> [ ] add")
         terminal.type("r")
         terminal.until("cannot be run: it is off")
+        terminal.until_last("[b] back to the list")
+        terminal.type("b")
+        terminal.until("> [ ] add")
         terminal.type(" ")
         terminal.until("> [x] add")
         terminal.type(ENTER)
         terminal.until_seen("the model calls it desk__add", "input schema:")
+        terminal.until_last("[b] back to the list")
+        terminal.type("b")
         terminal.until("Space on/off")
         terminal.type("r")
         terminal.answer("a (integer):", "x" + ENTER)
@@ -92,8 +98,30 @@ def test_a_list_is_narrowed(tmp_path: Path) -> None:
         terminal.until_gone("[x] book")
         terminal.type(ENTER)
         terminal.until("Space on/off")
+        terminal.type(ENTER)
+        terminal.until_last("[b] back to the list")
+        terminal.type("b")
+        terminal.until("Tools (1 of 1)  /pic", "> [x] picture")
+        terminal.type("q")
+        terminal.say("/tools")
+        terminal.until("> [x] add")
         terminal.type("q")
         terminal.until_prompt()
+
+
+def test_a_call_by_hand_is_looked_at_first_and_its_refusal_is_said_to_a_person(tmp_path: Path) -> None:
+    with AtHost(tmp_path) as terminal:
+        terminal.ready()
+        terminal.say("/call add b=2")
+        terminal.until("desk__add does not take this:", "required")
+        assert "May the tool" not in terminal.transcript
+        terminal.say("/call add a=2")
+        terminal.answer("[n] no", "n")
+        terminal.until("x The person refused to call the tool 'add' of 'desk'")
+        assert "ask the person" not in terminal.transcript
+        terminal.until_prompt()
+        terminal.type("/call ad")
+        terminal.until("desk__add")
 
 
 def test_a_changed_tool_is_held_back_until_its_difference_is_approved(tmp_path: Path) -> None:
@@ -108,6 +136,8 @@ def test_a_changed_tool_is_held_back_until_its_difference_is_approved(tmp_path: 
         terminal.until("[!] greet", "held back")
         terminal.type("r")
         terminal.until("cannot be run: it is held back")
+        terminal.until_last("[b] back to the list")
+        terminal.type("b")
         terminal.until("Space on/off")
         terminal.type("a")
         terminal.until_seen("Greets, and wants more.")
@@ -124,6 +154,8 @@ def test_resources_are_browsed_read_saved_and_attached(tmp_path: Path) -> None:
         assert "desk://stamp" in seen
         terminal.type(ENTER)
         terminal.until_seen("[1] desk://note of desk", "| Back at nine.")
+        terminal.until_last("[b] back to the list")
+        terminal.type("b")
         terminal.until("Enter read")
         terminal.type("s")
         terminal.answer("into the file:", str(tmp_path / "saved") + ENTER)
@@ -180,6 +212,8 @@ def test_servers_are_seen_disabled_and_trusted(tmp_path: Path) -> None:
         terminal.until("> + desk  ready", "e enable/disable")
         terminal.type(ENTER)
         terminal.until_seen("desk: ready", "13 tools", "| Knock first.")
+        terminal.until_last("[b] back to the list")
+        terminal.type("b")
         terminal.until("e enable/disable")
         terminal.type("t")
         terminal.until("would be believed")
@@ -207,7 +241,7 @@ def test_messages_that_went_by_are_shown_narrowed_and_saved(tmp_path: Path) -> N
         assert {line["direction"] for line in saved} == {"sent", "received"}
         assert any(json.loads(line["message"]).get("method") == "tools/list" for line in saved)
         terminal.say("/traffic nobody-said-this")
-        terminal.until("No message went by.")
+        terminal.until("No message went by that has 'nobody-said-this'.")
         terminal.say("/traffic follow desk")
         terminal.answer("Ctrl-C ends it.", CTRL_C)
         terminal.until("(stopped)")
@@ -253,3 +287,29 @@ async def test_a_login_is_seen_and_revoked(tmp_path: Path) -> None:
 
         await asyncio.to_thread(look)
         assert server.revoked == ["r1"]
+
+
+async def test_a_prompt_as_it_is_reaches_the_model_as_its_servers(tmp_path: Path) -> None:
+    async with endpoint(openai_answer({"content": "Dear Ann."})) as told:
+
+        def send() -> None:
+            with AtHost(tmp_path, "--model", f"openai:tiny@{told.url}/v1", model=False) as terminal:
+                terminal.ready()
+                terminal.say("/mcp.desk.letter to=Ann tone=kind")
+                terminal.until_last("[y] send")
+                terminal.type("y")
+                terminal.until("Dear Ann.")
+                terminal.say("/mcp.desk.letter to=Bob tone=kind")
+                terminal.until_last("[y] send")
+                terminal.type("e")
+                terminal.answer("Ctrl-S or Esc Enter: done", CLEAR + "=== user ===\rWrite to Bob." + CTRL_S)
+                terminal.until("| Write to Bob.")
+                terminal.until_last("[y] send")
+                terminal.type("y")
+                terminal.until_true(lambda: terminal.transcript.count("Dear Ann.") == 2, "the second answer")
+
+        await asyncio.to_thread(send)
+    first, second = (asked.body["messages"][-1]["content"] for asked in told.asked)
+    assert first == '<from-server name="desk" kind="prompt">\nWrite a kind letter to Ann.\n</from-server>'
+    assert second == "Write to Bob."
+    assert 'kind="prompt" the person has read and sent' in told.asked[0].body["messages"][0]["content"]

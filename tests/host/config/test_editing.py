@@ -3,6 +3,7 @@
 import json
 import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,12 @@ TEXT = """{
 """
 
 NEW = {"command": "z", "args": ["1"]}
+
+
+@pytest.fixture(autouse=True)
+def settings(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Edits take turns by a file in the user's folder."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("settings")))
 
 
 def document(text: str) -> Document:
@@ -202,3 +209,40 @@ class TestFiles:
         (tmp_path / "file").write_text("")
         with pytest.raises(BadConfig, match="cannot be written"):
             editing.edit_file(tmp_path / "file" / "mcp.json", lambda before: before.text)
+
+
+def test_edits_at_once_take_turns(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text(TEXT)
+
+    def add(number: int) -> None:
+        editing.edit_file(file, lambda before: editing.put_server(before, f"s{number}", NEW))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(add, range(24)))
+    assert set(editing.server_keys(document(file.read_text()))) == {"a", "b", *(f"s{number}" for number in range(24))}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to somebody else")
+def test_a_file_keeps_its_owner(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text(TEXT)
+    os.chown(file, 12345, 54321)
+    editing.edit_file(file, lambda before: editing.switch_off(before, "a"))
+    assert (file.stat().st_uid, file.stat().st_gid) == (12345, 54321)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write every file")
+def test_a_read_only_file_is_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text(TEXT)
+    file.chmod(0o444)
+    with pytest.raises(BadConfig, match="read-only"):
+        editing.edit_file(file, lambda before: editing.switch_off(before, "a"))
+    assert file.read_text() == TEXT
+
+
+def test_the_inputs_that_a_server_wants() -> None:
+    text = '{"servers": {"a": {"command": "${input:x}", "env": {"T": "${input:y}"}}, "b": {}}}'
+    assert editing.wanted_inputs(document(text), "a") == ["x", "y"]
+    assert editing.wanted_inputs(document(text), "b") == editing.wanted_inputs(document(text), "c") == []

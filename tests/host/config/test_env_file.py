@@ -19,7 +19,30 @@ def test_values_and_their_lines() -> None:
     }
 
 
-@pytest.mark.parametrize("line", ["nothing", "=1", "1A=2", "A B=1"])
+def test_a_value_in_quotes_goes_on_over_lines() -> None:
+    key = "-----BEGIN KEY-----\nabc=\ndef==\n-----END KEY-----"
+    for quote in "\"'`":
+        text = f"A={quote}{key}{quote} # a key\r\nB=1\n"
+        assert parse_env(text) == {"A": (key, 1), "B": ("1", 5)}
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ('"C:\\Users\\temp"', "C:\\Users\\temp"),
+        ('"C:\\\\new"', "C:\\new"),
+        ("# nothing", ""),
+        ("`a 'b' c`", "a 'b' c"),
+        ("a\u2028b\x0cc", "a\u2028b\x0cc"),
+        ("it's", "it's"),
+        ("${KEPT}", "${KEPT}"),
+    ],
+)
+def test_odd_values(written: str, value: str) -> None:
+    assert parse_env(f"A={written}\n") == {"A": (value, 1)}
+
+
+@pytest.mark.parametrize("line", ['A="x', "A='x", 'A="x" y', "nothing", "=1", "1A=2", "A B=1"])
 def test_a_line_that_is_none(line: str) -> None:
     with pytest.raises(BadLine) as caught:
         parse_env(f"A=1\n{line}\n")

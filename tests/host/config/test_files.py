@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dovetail.host.config.files import default_file, find_files
+from dovetail.host.config.files import default_file, find_files, product_of, user_files
 
 
 @pytest.mark.parametrize("platform", ["linux", "darwin", "win32"])
@@ -49,3 +49,16 @@ def test_the_file_that_is_edited(tmp_path: Path) -> None:
     assert default_file(tmp_path, environ) == tmp_path / "own" / "dovetail" / "mcp.json"
     (tmp_path / "mcp.json").write_text("{}")
     assert default_file(tmp_path, environ) == tmp_path / "mcp.json"
+
+
+def test_claude_desktop_as_a_package_of_windows(tmp_path: Path) -> None:
+    environ = {"APPDATA": str(tmp_path / "Roaming"), "LOCALAPPDATA": str(tmp_path / "Local")}
+    packaged = tmp_path / "Local/Packages/Claude_abc123/LocalCache/Roaming/Claude"
+    packaged.mkdir(parents=True)
+    found = [each.path for each in user_files(tmp_path, "win32", environ) if each.product == "claude-desktop"]
+    assert [path.parent for path in found] == [packaged, tmp_path / "Roaming/Claude"]
+
+
+def test_whose_file_it_is() -> None:
+    names = [".mcp.json", "/h/.claude.json", "/p/.cursor/mcp.json", "/p/.vscode/mcp.json", "/p/mcp.json"]
+    assert [product_of(name) for name in names] == ["claude-code", "claude-code", "cursor", "vscode", None]

@@ -1,6 +1,6 @@
 """Secrets in the values of a server."""
 
-from dovetail.host.config.hiding import hide, left_in_arguments
+from dovetail.host.config.hiding import hide, left_in_file
 
 
 def test_a_secret_gives_way_to_an_input() -> None:
@@ -40,5 +40,5 @@ def test_nothing_to_hide() -> None:
 
 def test_arguments_are_only_told_of() -> None:
     args = ["--api-key", "abc", "--token=xyz", "--mode", "fast", "sk-" + "a" * 20, "--password", "${P}"]
-    assert left_in_arguments({"args": args}) == ["args.1", "args.2", "args.5"]
-    assert left_in_arguments({}) == []
+    assert left_in_file({"args": args}) == ["args.1", "args.2", "args.5"]
+    assert left_in_file({}) == []

@@ -94,3 +94,30 @@ def test_what_claude_keeps_of_this_project(tmp_path: Path, monkeypatch: pytest.M
     source = put(tmp_path / "home/.claude.json", content)
     taken = {one.key: one.server for one in plan_import([source], empty(tmp_path), environ(tmp_path)).taken}
     assert taken == {"l": {"command": "l", "cwd": str(project)}, "u": {"command": "u"}}
+
+
+def test_twice_is_once_also_where_secrets_were_put_aside(tmp_path: Path) -> None:
+    wanted = {"type": "promptString", "id": "key", "password": True}
+    servers = {
+        "a": {"command": "a", "env": {"API_KEY": "sk-0123456789abcdef01234"}},
+        "b": {"url": "https://h/", "headers": {"K": "${input:key}"}},
+    }
+    source = put(tmp_path / "x.json", {"inputs": [wanted], "servers": servers})
+    there = {
+        "a": {"command": "a", "env": {"API_KEY": "${input:a-api-key}"}},
+        "b": {"url": "https://h/", "headers": {"K": "${input:key-2}"}},
+    }
+    target = put(tmp_path / "own/dovetail/mcp.json", {"mcpServers": there})
+    plan = plan_import([source], read_document(target), environ(tmp_path))
+    assert not plan.taken and all("has it already" in each.reason for each in plan.skipped)
+    again = plan_import([source], read_document(target), environ(tmp_path), replaced=True)
+    assert [one.key for one in again.taken] == ["a", "b"]
+
+
+def test_what_is_switched_off_there_is_switched_off_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = tmp_path / "project"
+    shared = put(project / ".mcp.json", {"mcpServers": {"a": {"command": "a"}, "b": {"command": "b"}}})
+    monkeypatch.chdir(project)
+    own = put(tmp_path / "home/.claude.json", {"projects": {str(project): {"disabledMcpjsonServers": ["a"]}}})
+    plan = plan_import([shared, own], empty(tmp_path), environ(tmp_path))
+    assert {one.key: one.server.get("disabled", False) for one in plan.taken} == {"a": True, "b": False}

@@ -102,6 +102,7 @@ class TestDialects:
             command=("uvx", "one", "--region=${input:region}"),
             env={"TOKEN": "from the file", "B": "3", "KEY": "${input:key}", "H": str(home), "N": "project"},
             cwd=str(project / "sub"),
+            defaults={"region": "eu"},
         )
         assert [each.id for each in found["one"].inputs] == ["region", "key"]
         region, key = found["one"].inputs
@@ -189,7 +190,7 @@ class TestTypes:
             ({"command": "x", "args": [True]}, "args.0 is to be a text"),
             ({"command": "x", "args": ["\0"]}, "NUL"),
             ({"command": "x", "env": ["A=1"]}, "object of texts"),
-            ({"command": "x", "env": {"A": None}}, "env.A is to be a text"),
+            ({"command": "x", "env": {"A": False}}, "env.A is to be a text"),
             ({"command": "x", "disabled": "no"}, "true or false"),
             ({"command": "x", "envFile": "nowhere.env"}, "cannot be read"),
             ({"command": "x", "envFile": "${input:a}"}, "no input"),
@@ -298,6 +299,48 @@ class TestBadFiles:
         with pytest.raises(BadConfig, match=r"x\.json:2: the file is not UTF-8"):
             read_config(home / "x.json", environ(home))
 
+    @pytest.mark.parametrize("place", ["/dev/zero", "/dev/tty", "/"])
+    def test_what_is_no_file_is_not_waited_for(self, home: Path, place: str) -> None:
+        link = home / "mcp.json"
+        link.symlink_to(place)
+        with pytest.raises(BadConfig, match="cannot be read"):
+            read_config(link, {})
+
     def test_a_mark_before_the_text_is_no_matter(self, home: Path) -> None:
         file = put(home / "x.json", '\ufeff{"servers": {"a": {"command": "x"}}}')
         assert read_config(file, environ(home)).entries[0].problem is None
+
+
+def test_a_null_unsets_what_the_env_file_sets(home: Path) -> None:
+    put(home / "x.env", "A=1\nB=2\n")
+    server = {"type": "local", "command": "x", "envFile": str(home / "x.env"), "env": {"A": None, "C": 3}}
+    [entry] = read_config(put(home / "x.json", {"servers": {"a": server}}), environ(home)).entries
+    assert entry.problem is None and entry.spec is not None and entry.spec.env == {"B": "2", "C": "3"}
+
+
+@pytest.mark.parametrize(
+    ("server", "words"),
+    [
+        ({"command": "x", "sandboxEnabled": True}, "sandboxEnabled: there is no sandbox here"),
+        ({"command": "x", "sandboxEnabled": False}, None),
+        ({"url": "https://h/", "headersHelper": "/bin/x"}, "no program is run for headers"),
+        ({"url": "https://h/", "headers": {"Authorization": "Bearer $TOKEN"}}, "${TOKEN} would be filled in"),
+        ({"command": "sh", "args": ["-c", "echo $HOME; x"]}, None),
+        ({"command": "x", "args": ["--key", "${input:key}"]}, "can see a command line, and 'key'"),
+        ({"command": "x", "args": ["${input:place}"]}, None),
+        ({"command": "x", "env": {"K": "${input:key}"}}, None),
+        ({"serverUrl": "https://h/"}, "did you mean 'url'?"),
+    ],
+)
+def test_what_a_person_may_rely_on_in_vain(home: Path, server: Any, words: str | None) -> None:
+    inputs = [{"type": "promptString", "id": "key", "password": True}, {"type": "promptString", "id": "place"}]
+    config = read_config(put(home / "x.json", {"inputs": inputs, "servers": {"a": server}}), environ(home))
+    assert [words in text for text in config.warnings if words] == ([True] if words else [])
+    assert words or not config.warnings
+
+
+def test_a_project_that_is_reached_by_a_link(home: Path, project: Path) -> None:
+    own = put(home / ".claude.json", {"projects": {str(project): {"mcpServers": {"a": {"command": "x"}}}}})
+    link = home / "link"
+    link.symlink_to(project)
+    assert [entry.key for entry in read_config(own, environ(home), link).entries] == ["a"]

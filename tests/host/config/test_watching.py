@@ -110,6 +110,34 @@ def test_of_two_files_the_first_counts_until_it_lets_go(tmp_path: Path) -> None:
     assert after.spec is not None and after.spec.command == ("2",)
 
 
+def test_a_file_that_is_put_in_place_as_a_whole_again_and_again(tmp_path: Path) -> None:
+    real = put(tmp_path / "dotfiles.json", a={"command": "a"})
+    link = tmp_path / "x.json"
+    link.symlink_to(real)
+    watch = watched(link)
+    for number in range(3):
+        os.replace(put(tmp_path / "draft", a={"command": str(number)}), real)
+        change = watch.check()
+        assert change is not None and [after.key for _, after in change.changed] == ["a"]
+    other = put(tmp_path / "other.json", b={"command": "b"})
+    (tmp_path / "new").symlink_to(other)
+    os.replace(tmp_path / "new", link)
+    change = watch.check()
+    assert change is not None and [entry.key for entry in change.added] == ["b"]
+
+
+def test_a_file_that_need_not_be_there_yet(tmp_path: Path) -> None:
+    first, later = put(tmp_path / "1.json", a={"command": "1"}), tmp_path / "2.json"
+    watch = ConfigWatch(first, environ={"HOME": str(tmp_path)}, optional=[later])
+    assert [entry.key for entry in watch.config.entries] == ["a"] and watch.check() is None
+    put(later, a={"command": "2"}, b={"command": "2"})
+    change = watch.check()
+    assert change is not None and [entry.key for entry in change.added] == ["b"] and not change.changed
+    later.unlink()
+    change = watch.check()
+    assert change is not None and not change.removed and "still counts" in change.warnings[0]
+
+
 def test_a_file_must_be_readable_at_first(tmp_path: Path) -> None:
     with pytest.raises(BadConfig):
         watched(tmp_path / "nothing.json")

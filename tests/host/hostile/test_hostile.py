@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -101,6 +102,14 @@ class TestDefinitions:
             assert "/mcp.evil.sum-up" not in [prompt.command for prompt in await host.prompts()]
         assert {record["details"]["kind"] for record in records(tmp_path, "refusal")} >= {"prompt"}
 
+    async def test_trust_spares_no_look_where_changes_are_not_announced(self, tmp_path: Path) -> None:
+        async with beside(tmp_path, "rug-pull", Somebody(cautious)) as host:
+            await host.ready()
+            await host.trust("evil", True)
+            with pytest.raises(Refused, match="not what it was"):
+                await host.prompt("/mcp.evil.sum-up")
+            assert not called(host)
+
     async def test_a_change_is_caught_after_a_restart_too(self, tmp_path: Path) -> None:
         """What was approved is in the lockfile, so that a change while nobody looks is a change."""
         lock = tmp_path / "mcp.lock"
@@ -175,9 +184,63 @@ class TestDefinitions:
         (found,) = [record for record in records(tmp_path, "definition") if record["by"] == "nobody"]
         assert found["details"]["concerns"]
 
+    async def test_one_name_for_two_tools(self, tmp_path: Path) -> None:
+        async with beside(tmp_path, "twice") as host:
+            await host.ready()
+            (tool,) = [tool.tool for tool in await host.tools() if tool.server == "evil"]
+            assert tool.description == "Read a note."
+            assert (await host.call("evil__read")).text == "done"
+        assert "'read' more than once" in misconduct(tmp_path)
+
+    async def test_nobody_takes_a_tool_away_by_imitating_it(self, tmp_path: Path) -> None:
+        async with beside(tmp_path, "imitating", Somebody(cautious)) as host:
+            await host.ready()
+            await host.call("evil__read")
+            names = [tool.name for tool in await host.tools()]
+            assert {"good__add", "good__echo"} <= set(names)
+            assert sorted(held.name for held in host.withheld()) == ["ech0", "\u0430dd"]
+
+    async def test_names_that_no_name_should_be(self, tmp_path: Path) -> None:
+        async with beside(tmp_path, "named", Somebody(cautious)) as host:
+            await host.ready()
+            names = [tool.name for tool in await host.tools()]
+            assert len(names) == len(set(names))
+            assert all(re.fullmatch("[A-Za-z0-9_-]{1,64}", name) for name in names)
+            told = {held.name: held.concerns for held in host.withheld()}
+            assert "control characters" in told["a\x1b[2Jb"][0]
+            assert "10000 characters long" in told["x" * 10_000][0]
+            assert "mixes alphabets" in told["re\u0430d"][0]
+            assert (await host.call("good__add", a=1, b=2)).data == 3
+
+    async def test_what_never_stays_the_same_fills_neither_disk_nor_screen(self, tmp_path: Path) -> None:
+        async with beside(tmp_path, "restless", Somebody(cautious)) as host:
+            await host.ready()
+            for _ in range(20):
+                assert (await host.call("evil__read")).text == "done"
+            assert len(host.withheld()) == 40
+            offered = [tool.name for tool in await host.tools() if tool.server == "evil"]
+            assert offered == ["evil__read"]
+        held_back = [record for record in records(tmp_path, "definition") if record["by"] == "nobody"]
+        assert 40 <= len(held_back) <= 220
+        assert "change faster than anybody can follow" in misconduct(tmp_path)
+
+    async def test_what_changes_while_the_person_reads_is_not_approved(self, tmp_path: Path) -> None:
+        async with beside(tmp_path, "rug-pull", Somebody(cautious)) as host:
+            await host.ready()
+            with pytest.raises(Refused):
+                await host.call("evil__read")
+            (held,) = host.withheld()
+            with pytest.raises(Refused, match="has changed since it was shown"):
+                await host.approve("evil", "tool", "read", "0" * 64)
+            assert host.withheld() == [held]
+            await host.approve("evil", "tool", "read", held.digest)
+            assert host.withheld() == []
+
 
 class TestLists:
-    @pytest.mark.parametrize(("role", "told"), [("oversized", "2000 entries"), ("endless", "pages")])
+    @pytest.mark.parametrize(
+        ("role", "told"), [("oversized", "2000 entries"), ("endless", "pages"), ("surrogate", "malformed")]
+    )
     async def test_too_much(self, tmp_path: Path, role: str, told: str) -> None:
         async with beside(tmp_path, role) as host:
             await host.ready()
@@ -203,8 +266,38 @@ class TestLists:
             assert "within 0.3 s" in host.servers["evil"].problems[0]
         assert "within 0.3 s" in misconduct(tmp_path)
 
+    async def test_a_storm_of_changes_is_looked_at_now_and_then(self, tmp_path: Path) -> None:
+        limits = msgspec.structs.replace(QUICK, refresh_seconds=0.5)
+        async with beside(tmp_path, "storm", limits=limits) as host:
+            await host.ready()
+            began = time.monotonic()
+            assert (await host.call("evil__read")).text == "done"
+            lists = [line for line in host.traffic("evil") if b'"tools/list"' in line.message]
+            assert len(lists) <= 3 + (time.monotonic() - began) / 0.5
+
 
 class TestConduct:
+    async def test_a_line_of_a_hundred_megabytes(self, tmp_path: Path) -> None:
+        import resource
+
+        async with beside(tmp_path, "long-line") as host:
+            await host.ready()
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            result = await host.call("evil__read", check=False)
+            assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
+            assert result.text
+
+    async def test_one_that_does_not_listen(self, tmp_path: Path) -> None:
+        limits = msgspec.structs.replace(QUICK, call_seconds=0.5, ping_seconds=0.3, idle_seconds=0.3)
+        async with beside(tmp_path, "deaf", limits=limits) as host:
+            await host.ready()
+            calls = [host.call("evil__read", text="x" * 300_000, check=False) for _ in range(4)]
+            others = [host.call("good__add", a=1, b=2) for _ in range(4)]
+            assert [result.data for result in await asyncio.gather(*others)] == [3] * 4
+            assert all(result.is_error for result in await asyncio.gather(*calls))
+            await until(lambda: host.servers["evil"].restarts > 0)
+        assert "does not answer any more" in misconduct(tmp_path)
+
     async def test_a_flood(self, tmp_path: Path) -> None:
         person = Somebody()
         async with beside(tmp_path, "flood", person) as host:
@@ -326,6 +419,40 @@ class TestQuestions:
             assert ("private evil allServers" in seen[0]) is granted
         (context,) = [one for one in records(tmp_path, "sampling") if one["details"]["kind"] == "context"]
         assert context["details"]["outcome"] == ("granted" if granted else "not granted")
+
+    async def test_one_question_after_the_other(self, tmp_path: Path) -> None:
+        """Who is told no and asks again at once is refused before long, and does not fill the record."""
+        asked = 0
+
+        async def elicit(server: str, question: Elicitation) -> str:
+            nonlocal asked
+            asked += 1
+            return "decline"
+
+        async with beside(tmp_path, "nagging", on_elicit=elicit) as host:
+            began = time.monotonic()
+            answered = int((await host.call("evil__read")).text)
+            assert answered == 500, "it is told each time, at once"
+            assert asked <= 2 * QUICK.max_questions + 1 + (time.monotonic() - began)
+        refused = [record for record in records(tmp_path, "refusal") if record["server"] == "evil"]
+        assert "faster than anybody can answer" in refused[0]["details"]["reason"]
+        assert len(refused) <= asked
+
+    async def test_a_page_whose_address_misleads(self, tmp_path: Path) -> None:
+        asked: list[Asked] = []
+
+        async def elicit(server: str, question: Elicitation) -> str:
+            assert isinstance(question, Asked)
+            asked.append(question)
+            return "decline"
+
+        async with beside(tmp_path, "page", on_elicit=elicit) as host:
+            await host.call("evil__read")
+            assert asked[0].url == "https://bank.example@evil.example/"
+            assert "leads to 'evil.example'" in asked[0].concerns[0]
+        async with beside(tmp_path, "backslash", on_elicit=elicit) as host:
+            await host.call("evil__read", check=False)
+        assert len(asked) == 1, "a browser would go to another host than the one that is shown"
 
     async def test_a_flood_of_questions(self, tmp_path: Path) -> None:
         """Of two hundred questions at once a few reach the person."""

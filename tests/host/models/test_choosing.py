@@ -41,6 +41,8 @@ def hints(*names: str | None) -> list[ModelHint]:
         (ModelPreferences(hints=hints("claude"), cost_priority=1), SMALL),
         (ModelPreferences(hints=hints("claude"), intelligence_priority=1), BIG),
         (ModelPreferences(hints=hints("nothing"), cost_priority=1), LOCAL),
+        (ModelPreferences(cost_priority=float("nan"), speed_priority=1), SMALL),
+        (ModelPreferences(cost_priority=float("nan"), intelligence_priority=float("inf")), BIG),
         (ModelPreferences(cost_priority=-5, speed_priority=0), BIG),
         (ModelPreferences(cost_priority=1000, intelligence_priority=1), SMALL),
     ],

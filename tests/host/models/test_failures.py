@@ -25,14 +25,14 @@ from tests.support.tidy import nothing_left_on_the_loop
 
 KEY = "sk-secret-0123456789abcdef"
 
-Make = Callable[..., RemoteModel]
+Make = Callable[..., RemoteModel[Any]]
 
 
-def openai_model(url: str, **options: Any) -> RemoteModel:
+def openai_model(url: str, **options: Any) -> RemoteModel[Any]:
     return OpenAIModel("tiny", base_url=f"{url}/v1", **{"retries": 0, "api_key": KEY, **options})
 
 
-def anthropic_model(url: str, **options: Any) -> RemoteModel:
+def anthropic_model(url: str, **options: Any) -> RemoteModel[Any]:
     return AnthropicModel("tiny", base_url=url, **{"retries": 0, "api_key": KEY, **options})
 
 
@@ -103,7 +103,7 @@ async def test_nobody_there(make: Make, words: Words) -> None:
 
 @BOTH
 async def test_an_answer_that_breaks_off(make: Make, words: Words) -> None:
-    half = words("okay", reason=None)
+    half = [piece for piece in words("okay", reason=None) if b"[DONE]" not in piece]
     assert isinstance(await fails(make, Answer(half, breaks=True)), ConnectionLost)
     assert isinstance(await fails(make, Answer(half)), ConnectionLost)
 
@@ -132,7 +132,45 @@ async def test_rubbish(make: Make, words: Words, body: bytes, kind: str) -> None
 async def test_an_error_in_the_middle_of_a_stream(make: Make, words: Words) -> None:
     body = b'event: error\ndata: {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}\n\n'
     problem = await fails(make, Answer([words("okay")[0], body]))
-    assert isinstance(problem, ModelFailed) and "Overloaded" in str(problem)
+    assert isinstance(problem, ModelFailed) and str(problem).endswith(": Overloaded")
+
+
+@BOTH
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+async def test_no_key_and_no_word_goes_where_a_redirect_points(make: Make, words: Words, status: int) -> None:
+    async with endpoint(Answer(words("mine now"))) as elsewhere:
+        there = f"{elsewhere.url}/v1/messages"
+        problem = await fails(make, Answer([], status=status, headers={"location": there}))
+        assert isinstance(problem, ModelFailed) and problem.status == status and "base_url" in str(problem)
+        assert elsewhere.asked == []
+
+
+@BOTH
+async def test_with_a_base_url_nothing_of_the_environment_goes_along(
+    make: Make, words: Words, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
+        monkeypatch.setenv(name, "not-for-you")
+    for name in ("OPENAI_CUSTOM_HEADERS", "ANTHROPIC_CUSTOM_HEADERS"):
+        monkeypatch.setenv(name, "X-Work: not-for-you\nX-More: not-for-you")
+    async with endpoint(Answer(words("okay"))) as told:
+        one = make(told.url, api_key=None)
+        await ask(one, HELLO)
+        await one.close()
+    assert "not-for-you" not in str(told.asked[0].headers)
+
+
+@BOTH
+def test_a_model_outlives_a_loop(make: Make, words: Words) -> None:
+    async def main(one: RemoteModel[Any] | None) -> RemoteModel[Any]:
+        async with endpoint(Answer(words("okay"))) as told:
+            one = one or make(told.url)
+            one.__dict__["_base_url"] = make(told.url).__dict__["_base_url"]  # the endpoint has another port now
+            assert (await ask(one, HELLO)).text == "okay"
+            await one.close()
+            return one
+
+    asyncio.run(main(asyncio.run(main(None))))
 
 
 @BOTH

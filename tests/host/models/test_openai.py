@@ -9,12 +9,13 @@ import pytest
 from dovetail.host.models.asking import ask
 from dovetail.host.models.assembling import unreadable
 from dovetail.host.models.contract import Model, TextDelta, Traits
+from dovetail.host.models.failures import ModelFailed
 from dovetail.host.models.openai import OpenAIModel
 from dovetail.host.models.usage import Usage, usage_of
 from dovetail.types.content import Audio, Embedded, Image, ResourceLink, Text, TextContents, ToolResultContent, ToolUse
 from dovetail.types.interaction import CreateMessageParams, CreateMessageResult, SamplingMessage, ToolChoice
 from dovetail.types.tools import Tool
-from tests.support.model_endpoint import Endpoint, endpoint, openai_answer
+from tests.support.model_endpoint import Answer, Endpoint, endpoint, openai_answer
 
 
 def model(told: Endpoint, **options: Any) -> OpenAIModel:
@@ -223,3 +224,62 @@ async def test_a_key_is_not_sent_to_somebody_else(monkeypatch: pytest.MonkeyPatc
         await ask(own, asking())
         await own.close()
     assert told.asked[-1].headers["authorization"] == "Bearer sk-of-openai-0123456789"
+
+
+def a_call(id: str, name: str, arguments: Any, **more: Any) -> dict[str, Any]:
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}, **more}
+
+
+@pytest.mark.parametrize(
+    "deltas",
+    [
+        [{"tool_calls": [a_call("1", "f", '{"a":1}'), a_call("2", "g", '{"b":2}')]}],
+        [{"tool_calls": [a_call("1", "f", '{"a":1}')]}, {"tool_calls": [a_call("2", "g", '{"b":2}')]}],
+        [
+            {"tool_calls": [a_call("1", "f", '{"a":1}', index=0)]},
+            {"tool_calls": [a_call("2", "g", '{"b":2}', index=0)]},
+        ],
+        [{"tool_calls": [a_call("1", "f", {"a": 1}, index=0), a_call("2", "g", {"b": 2}, index=1)]}],
+        [
+            {"tool_calls": [a_call("1", "f", '{"a"', index=0), a_call("2", "g", "", index=1)]},
+            {"tool_calls": [{"id": "odd", "index": 0, "function": {"arguments": ":1}"}}]},
+            {"tool_calls": [{"id": "2", "index": 1, "function": {"name": "g", "arguments": '{"b":2}'}}]},
+        ],
+    ],
+    ids=["one chunk without index", "two chunks without index", "one index for all", "objects", "new ids"],
+)
+async def test_tool_calls_in_the_ways_of_local_servers(deltas: list[dict[str, Any]]) -> None:
+    async with endpoint(openai_answer(*deltas)) as told:
+        one = model(told)
+        _, answer = await heard(one, asking())
+        await one.close()
+    assert answer.stop_reason == "toolUse"
+    assert answer.content == [ToolUse(id="1", name="f", input={"a": 1}), ToolUse(id="2", name="g", input={"b": 2})]
+
+
+async def test_the_end_counts_also_without_a_reason() -> None:
+    async with endpoint(openai_answer({"reasoning_content": "Hm."}, {"content": "Hello"}, reason=None)) as told:
+        one = model(told)
+        _, answer = await heard(one, asking())
+        await one.close()
+    assert (answer.text, answer.stop_reason) == ("Hello", "endTurn")
+
+
+async def test_a_server_that_does_not_stream() -> None:
+    message = {"role": "assistant", "content": "Hello", "tool_calls": [a_call("1", "f", "{}")]}
+    body = {"model": "tiny-1", "choices": [{"message": message, "finish_reason": "tool_calls"}]}
+    async with endpoint(Answer([json.dumps(body).encode()], kind="application/json; charset=utf-8")) as told:
+        one = model(told)
+        pieces, answer = await heard(one, asking())
+        await one.close()
+    assert pieces == ["Hello"]
+    assert answer.content == [Text(text="Hello"), ToolUse(id="1", name="f", input={})]
+
+
+async def test_an_error_that_comes_as_a_success() -> None:
+    said = Answer([b'{"error": {"message": "the model is loading"}}'], kind="application/json")
+    async with endpoint(said) as told:
+        one = model(told)
+        with pytest.raises(ModelFailed, match="the model is loading"):
+            await ask(one, asking())
+        await one.close()

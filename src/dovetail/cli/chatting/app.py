@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any
 from dovetail.cli.outcome import explain
 from dovetail.cli.terminal import Closed
 from dovetail.cli.verbs import UsageError
-from dovetail.types.interaction import SamplingMessage
 
 from . import commands, prompts_view, turn
 from .completion import Completing
 from .dialogs import Dialogs
 from .forms import Forms
 from .happenings import Happenings
-from .rendering import counted
+from .rendering import counted, exact
 from .session import Session
 from .surface import Interrupted, Surface
 
 if TYPE_CHECKING:
+    from dovetail.host.chat import Words
     from dovetail.host.host import Host
 
 PROMPT = "you> "
@@ -75,7 +75,8 @@ class Application:
 
         say = self._surface.say
         servers = counted(len(session.host.servers), "server")
-        say(("strong", "Dovetail"), f": {servers}. /help shows what you can do.")
+        answers = f", and {session.chat.model} answers" if session.chat is not None else ""
+        say(("strong", "Dovetail"), f": {servers}{answers}. /help shows what you can do.")
         if session.chat is None:
             say(("warn", "There is no model to talk to; tools, prompts and resources can be used by hand."))
             say(("dim", how_to_add()))
@@ -120,7 +121,9 @@ class Application:
             return
         complaint = explain(problem) if isinstance(problem, Exception) else None
         if complaint is not None:
-            self._surface.say(("bad", complaint.message))
+            # Which may be a server's words: only its first line begins where ours do.
+            first, *rest = exact(complaint.message).split("\n")
+            self._surface.say(("bad", "\n".join([first, *(f"    {line}" for line in rest)])))
             return
         # A mistake of ours is no reason to take the conversation away.
         logger.error("The terminal application failed", exc_info=problem)
@@ -142,7 +145,7 @@ class Application:
             return
         await commands.find(word).run(session, words)
 
-    async def _talk(self, session: Session, words: str | list[SamplingMessage], server: str | None = None) -> None:
+    async def _talk(self, session: Session, words: Words, server: str | None = None) -> None:
         from dovetail.cli.model_choice import how_to_add
 
         if session.chat is None:

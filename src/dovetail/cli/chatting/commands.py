@@ -28,9 +28,8 @@ async def show_help(session: Session, words: list[str]) -> None:
     """All commands."""
     say = session.surface.say
     for command in COMMANDS.values():
-        say(("name", f"  {command.usage:<34}"), command.about)
-    say(("name", f"  {'/traffic save FILE [SERVER] [WORD…]':<34}"), " write messages to a file")
-    say(("name", f"  {'/mcp.SERVER.PROMPT key=value':<34}"), "fill in a server's prompt, and send it")
+        say(("name", f"  {command.usage:<32}"), command.about)
+    say(("name", f"  {'/mcp.SERVER.PROMPT key=value':<32}"), "fill in a server's prompt, and send it")
     say("  Everything else is said to the model. Ctrl-C stops what is under way;")
     say("  at an empty line, twice leaves.")
 
@@ -78,7 +77,7 @@ COMMANDS: dict[str, Command] = {
     "/servers": Command(servers, "/servers", "see, restart, switch and trust servers"),
     "/accounts": Command(accounts, "/accounts", "see logins, and end them"),
     "/log": Command(log, "/log [SERVER] [WORD…]", "what servers wrote"),
-    "/traffic": Command(traffic, "/traffic [SERVER] [WORD…]", "JSON-RPC that went by; /traffic follow…"),
+    "/traffic": Command(traffic, "/traffic [SERVER] [WORD…]", "JSON-RPC that went by; also: follow…, save FILE…"),
     "/model": Command(choose_model, "/model [NAME]", "see the models, or take another one"),
     "/new": Command(start_anew, "/new", "begin a new conversation"),
     "/help": Command(show_help, "/help", "this list"),

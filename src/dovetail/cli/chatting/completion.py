@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from dovetail.host.namespace import HostPrompt
 
 _PATIENCE = 0.3
+_OF_RESOURCES = ("/open", "/attach", "/save", "/watch")
+_OF_SERVERS = ("/log", "/traffic", *_OF_RESOURCES)
 
 
 class Completing:
@@ -38,13 +40,25 @@ class Completing:
             found = next((each for each in await self._session.host.prompts() if each.command == word), None)
             return () if found is None else await self._arguments(found, rest)
         if word == "/call" and " " not in rest:
-            names = [
-                (tool.name, tool.tool.title or tool.tool.description or "") for tool in await self._session.host.tools()
+            tools = await self._session.host.tools()
+            return [
+                Suggestion(tool.name, len(rest), tool.tool.title or tool.tool.description or "")
+                for tool in tools
+                if tool.name.lower().startswith(rest.lower()) or tool.tool.name.lower().startswith(rest.lower())
             ]
-            return _matching(rest, names)
-        if word in ("/log", "/traffic") and " " not in rest:
+        if word in _OF_SERVERS and " " not in rest:
             return _matching(rest, [(key, status.state) for key, status in self._session.host.servers.items()])
+        if word in _OF_RESOURCES:
+            return await self._resources(rest)
         return ()
+
+    async def _resources(self, rest: str) -> list[Suggestion]:
+        """The URIs of a server that is named."""
+        server, space, uri = rest.partition(" ")
+        if not space or " " in uri:
+            return []
+        found = [each.resource for each in await self._session.host.resources() if each.server == server]
+        return _matching(uri, [(resource.uri, resource.title or resource.name) for resource in found])
 
     async def _heads(self, word: str) -> list[Suggestion]:
         prompts: list[tuple[str, str]] = []
@@ -55,7 +69,7 @@ class Completing:
 
     async def _arguments(self, found: HostPrompt, rest: str) -> list[Suggestion]:
         """Names of arguments, and their values as the server suggests them."""
-        *settled, last = rest.split(" ")
+        settled, last = _taken_apart(rest)
         pairs = [word.partition("=") for word in settled]
         given = {name: value for name, sign, value in pairs if sign}
         name, sign, value = last.partition("=")
@@ -74,7 +88,18 @@ def _matching(word: str, candidates: Sequence[tuple[str, str]]) -> list[Suggesti
     return [Suggestion(text, len(word), about) for text, about in candidates if text.lower().startswith(low)]
 
 
+def _taken_apart(rest: str) -> tuple[list[str], str]:
+    """The words that are done, and the one that is being typed."""
+    import shlex
+
+    done, _, last = rest.rpartition(" ")
+    try:
+        return shlex.split(done), last
+    except ValueError:  # within quotes that are still open
+        return [], ""
+
+
 def _quoted(text: str) -> str:
     import shlex
 
-    return shlex.quote(text) if " " in text else text
+    return shlex.quote(text) if any(char in " \t'\"\\" for char in text) else text

@@ -115,7 +115,7 @@ class Dialogs:
         while True:
             self._lines([indented(exact(as_draft(params.messages, params.system_prompt))), _limits(question)])
             if params.tools:
-                self._lines([f"  tools for the model: {', '.join(tool.name for tool in params.tools)}"])
+                self._lines([f"  tools for the model: {', '.join(one_line(tool.name) for tool in params.tools)}"])
             key = await self._surface.key(keys)
             changed = None if params is question.params else params
             if key == "e":

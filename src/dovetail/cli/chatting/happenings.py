@@ -27,7 +27,7 @@ class Happenings:
 
     def tell(self, event: HostEvent) -> None:
         """Tell of one event; the host's `on_event`."""
-        from dovetail.host.events import Progress, ResourceChange, ServerStatus
+        from dovetail.host.events import ResourceChange, ServerStatus
 
         detail = event.detail
         if isinstance(detail, ServerStatus):
@@ -35,8 +35,6 @@ class Happenings:
         elif isinstance(detail, ResourceChange):
             what = f"is not watched any more: {one_line(detail.problem)}" if detail.problem else "has changed"
             self._say("name", f"~ {one_line(detail.uri)} of {event.server} {what}")
-        elif isinstance(detail, Progress):
-            self._surface.progress(detail.progress, detail.total, f"{detail.tool}: {detail.message or ''}")
         elif event.kind == "definition":
             self._say("bad", f"! {event.server}: {detail.kind} held back until you approve; /tools shows it")
         elif event.kind == "config":

@@ -16,7 +16,7 @@ from prompt_toolkit.application import Application
 from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
 from prompt_toolkit.history import History, InMemoryHistory
 from prompt_toolkit.input import create_input
-from prompt_toolkit.input.typeahead import clear_typeahead, get_typeahead
+from prompt_toolkit.input.typeahead import clear_typeahead, get_typeahead, store_typeahead
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.shortcuts import CompleteStyle, PromptSession
 
@@ -32,7 +32,7 @@ from .surface import Choice, Interrupted, Row, Suggest
 from .transcript import Transcript
 from .typing_aid import TypingAid
 
-_EDITING = "Ctrl-S or Esc Enter: done   Ctrl-C: as it was   Ctrl-X Ctrl-E: in $EDITOR"
+_EDITING = "Ctrl-S or Esc Enter: done  Ctrl-C: as it was  ^X ^E: $EDITOR"
 
 T = TypeVar("T")
 
@@ -46,7 +46,8 @@ class Keyboard:
 
     def __init__(self, history: History | None = None) -> None:
         self._screen = Screen(sys.stdout)
-        self._transcript = Transcript(self._write, Paint(wants_colour(os.environ, sys.stdout.isatty())))
+        paint = Paint(wants_colour(os.environ, sys.stdout.isatty()))
+        self._transcript = Transcript(self._write, paint, lambda: self.width)
         self._input = create_input()
         self._history = history or InMemoryHistory()
         self._turn = asyncio.Lock()
@@ -54,6 +55,8 @@ class Keyboard:
         self._late: list[str] = []
         self._flushing: asyncio.Task[None] | None = None
         self._displaced = False
+        self._narrowed: dict[str, str] = {}
+        """How lists were narrowed to which a person comes back, by their titles."""
         self._idle = asyncio.Event()
         self._idle.set()
         self._ended = float("-inf")
@@ -75,15 +78,15 @@ class Keyboard:
         """Show a piece of a text whose end has not come yet."""
         self._transcript.stream(text)
 
-    def progress(self, progress: float, total: float | None, message: str | None) -> None:
+    def progress(self, call: str, progress: float, total: float | None, message: str | None) -> None:
         """Show how far a call has come."""
         if self._app is None and not self._transcript.asking:
             self._transcript.end_line()
-            self._screen.progress(progress, total, message)
+            self._screen.progress(progress, total, message, call)
 
-    def end_progress(self) -> None:
+    def end_progress(self, call: str | None = None) -> None:
         """Take that away."""
-        self._screen.end_progress()
+        self._screen.end_progress(call)
 
     @contextlib.asynccontextmanager
     async def question(self) -> AsyncGenerator[None]:
@@ -104,7 +107,10 @@ class Keyboard:
 
     def stopped_early(self) -> bool:
         """Whether Ctrl-C was pressed together with Enter, before the terminal could make a signal of it."""
-        return any(press.key == Keys.ControlC for press in get_typeahead(self._input))
+        ahead = get_typeahead(self._input)  # which takes them away
+        kept = [press for press in ahead if press.key != Keys.ControlC]
+        store_typeahead(self._input, kept)
+        return len(kept) < len(ahead)
 
     async def line(self, prompt: str, suggest: Suggest) -> str:
         """A line of the person's own accord, which is kept for another time."""
@@ -145,11 +151,14 @@ class Keyboard:
 
     async def pick(self, title: str, rows: Sequence[Row], keys: Mapping[str, str], start: int = 0) -> Choice | None:
         """A row and a key; None where the person left the list."""
-        picker = Picker(title, rows, keys, start)
+        picker = Picker(title, rows, keys, start, self._narrowed.pop(title, ""))
         try:
-            return await self._hold_anew(lambda: picker.application(self._input))
+            choice = await self._hold_anew(lambda: picker.application(self._input))
         except (Interrupted, Closed):
             return None
+        if choice is not None:
+            self._narrowed[title] = picker.narrowed
+        return choice
 
     async def _typed(self, session: PromptSession[str], prompt: str, draft: str, suggest: Suggest | None) -> str:
         aid = TypingAid(suggest) if suggest is not None else None

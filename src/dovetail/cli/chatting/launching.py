@@ -36,7 +36,10 @@ def launch_lines(spec: LaunchSpec) -> list[Part]:
             f"  {one_line(spec.url or '')}",
         ]
     lines += [f"  {name}={value}" for name, value in _shown(spec.env)]
-    return lines + [f"  {name}: {value}" for name, value in _shown(spec.headers)]
+    lines += [f"  {name}: {value}" for name, value in _shown(spec.headers)]
+    return lines + [
+        f"  ${{input:{name}}} is {value} where nothing else is given" for name, value in _shown(spec.defaults)
+    ]
 
 
 def host_of(url: str) -> str:

@@ -36,7 +36,7 @@ class Lines:
         self._reader = reader
         self._screen = screen or Screen(stream)
         paint = Paint(wants_colour(os.environ, stream.isatty()))
-        self._transcript = Transcript(self._write, paint)
+        self._transcript = Transcript(self._write, paint, lambda: self.width if stream.isatty() else None)
 
     @property
     def width(self) -> int:
@@ -55,15 +55,15 @@ class Lines:
         """Show a piece of a text."""
         self._transcript.stream(text)
 
-    def progress(self, progress: float, total: float | None, message: str | None) -> None:
+    def progress(self, call: str, progress: float, total: float | None, message: str | None) -> None:
         """Show how far a call has come."""
         if not self._transcript.asking:
             self._transcript.end_line()
-            self._screen.progress(progress, total, message)
+            self._screen.progress(progress, total, message, call)
 
-    def end_progress(self) -> None:
+    def end_progress(self, call: str | None = None) -> None:
         """Take that away."""
-        self._screen.end_progress()
+        self._screen.end_progress(call)
 
     @contextlib.asynccontextmanager
     async def question(self) -> AsyncGenerator[None]:

@@ -11,7 +11,7 @@ from dovetail.cli.verbs import UsageError
 
 from .new_file import new_file
 from .paint import Tone
-from .rendering import exact
+from .rendering import one_line
 from .session import Session
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ async def log(session: Session, words: list[str]) -> None:
     for line in shown:
         session.surface.say((_LEVELS.get(line.level, "plain"), log_text(line)))
     if not shown:
-        session.surface.say(("dim", "  Nothing was written."))
+        session.surface.say(("dim", _none("line was written", sought)))
 
 
 async def traffic(session: Session, words: list[str]) -> None:
@@ -49,7 +49,7 @@ async def traffic(session: Session, words: list[str]) -> None:
         return
     last = _show(session, _found(session, rest)[-_LATEST:])
     if not last and action == "show":
-        session.surface.say(("dim", "  No message went by."))
+        session.surface.say(("dim", _none("message went by", _narrowed(session, rest)[1])))
     if action == "follow":
         session.surface.say(("dim", "  Messages are shown as they go by; Ctrl-C ends it."))
     while action == "follow":
@@ -59,7 +59,7 @@ async def traffic(session: Session, words: list[str]) -> None:
 
 def log_text(line: LogLine) -> str:
     """One line of a log."""
-    return f"{_clock(line.at)} {line.server} {line.source} {line.level}: {exact(line.text)}"
+    return f"{_clock(line.at)} {line.server} {line.source} {line.level}: {one_line(line.text)}"
 
 
 def _found(session: Session, words: list[str]) -> list[TrafficLine]:
@@ -72,7 +72,7 @@ def _show(session: Session, lines: Sequence[TrafficLine]) -> float:
     for line in lines:
         tone: Tone = "name" if line.direction == "sent" else "plain"
         head = f"{_clock(line.at)} {line.server} {_ARROWS[line.direction]} "
-        session.surface.say(("dim", head), (tone, exact(line.message.decode(errors="replace"))))
+        session.surface.say(("dim", head), (tone, one_line(line.message.decode(errors="replace"))))
     return lines[-1].at if lines else 0.0
 
 
@@ -101,6 +101,10 @@ def _narrowed(session: Session, words: list[str]) -> tuple[list[str], list[str]]
     if words and words[0] in keys:
         return [words[0]], words[1:]
     return keys, words
+
+
+def _none(what: str, sought: list[str]) -> str:
+    return f"  No {what}{' that has ' + ' and '.join(map(repr, sought)) if sought else ''}."
 
 
 def _has(text: str, sought: list[str]) -> bool:

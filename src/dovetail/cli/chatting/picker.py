@@ -23,20 +23,32 @@ _NAMES = {"enter": "Enter", "space": "Space"}
 class Picker:
     """One list: where the person is in it, and what narrows it."""
 
-    def __init__(self, title: str, rows: Sequence[Row], keys: Mapping[str, str], start: int) -> None:
+    def __init__(
+        self, title: str, rows: Sequence[Row], keys: Mapping[str, str], start: int, narrowed: str = ""
+    ) -> None:
         self._title = title
         self._rows = rows
         self._keys = keys
-        self._filter = ""
+        self._filter = narrowed
         self._filtering = False
         self._at = 0
         self._at = next((n for n, (index, _) in enumerate(self._shown()) if index == start), 0)
 
+    @property
+    def narrowed(self) -> str:
+        """What narrows it."""
+        return self._filter
+
     def application(self, source: Input) -> Application[Choice | None]:
         """What draws the list and listens; each is used once."""
-        control = FormattedTextControl(self._text, focusable=True, show_cursor=False)
+        rows = Window(
+            FormattedTextControl(self._text, focusable=True, show_cursor=False),
+            wrap_lines=False,
+            dont_extend_height=True,
+        )
+        keys = Window(FormattedTextControl(self._help), wrap_lines=True, dont_extend_height=True)
         return Application(
-            layout=Layout(HSplit([Window(control, wrap_lines=False, dont_extend_height=True)])),
+            layout=Layout(HSplit([rows, keys])),
             key_bindings=self._bindings(),
             erase_when_done=True,
             input=source,
@@ -58,9 +70,11 @@ class Picker:
         lines, at = self._lines()
         first = min(max(at - room // 2, 0), max(len(lines) - room, 0))
         shown = [piece for line in lines[first : first + room] for piece in line]
-        more = f" ({first + 1}-{min(first + room, len(lines))} of {len(lines)})" if len(lines) > room else ""
+        shown[-1] = (shown[-1][0], shown[-1][1].removesuffix("\n"))
+        count = len(self._shown())
+        more = f" ({self._at + 1} of {count})" if count else ""
         sought = f"  /{self._filter}" if self._filtering or self._filter else ""
-        return [("bold", _line(f"{self._title}{more}{sought}") + "\n"), *shown, *self._help()]
+        return [("bold", _line(f"{self._title}{more}{sought}") + "\n"), *shown]
 
     def _lines(self) -> tuple[list[StyleAndTextTuples], int]:
         """The list with its headings, and which line the person is at."""

@@ -13,7 +13,7 @@ from dovetail.types.content import Audio, Image, SamplingContent, Text
 from dovetail.types.interaction import SamplingMessage
 
 from .drafts import as_draft, read_draft
-from .rendering import exact, indented, rule
+from .rendering import indented, one_line, rule
 from .session import Session
 from .surface import Interrupted, Suggestion
 
@@ -25,10 +25,10 @@ PREFIX = "/mcp."
 
 
 class Filled(NamedTuple):
-    """A prompt that is to be sent, and whose it is."""
+    """A prompt that is to be sent: as it is, in the name of its server, or as the person changed it, in theirs."""
 
-    server: str
-    messages: list[SamplingMessage]
+    server: str | None
+    messages: Sequence[PromptMessage | SamplingMessage]
 
 
 async def fetch(session: Session, command: str, words: list[str]) -> Filled | None:
@@ -39,8 +39,11 @@ async def fetch(session: Session, command: str, words: list[str]) -> Filled | No
     try:
         arguments = await _arguments(session, found, read_pairs(words))
         result = await session.host.prompt(found.command, arguments)
-        messages = await _looked_at(session, found, [as_message(message) for message in result.messages])
-        return None if messages is None else Filled(found.server, messages)
+        before = [as_message(message) for message in result.messages]
+        after = await _looked_at(session, found, before)
+        if after is None:
+            return None
+        return Filled(found.server, result.messages) if after is before else Filled(None, after)
     except (Closed, Interrupted):
         return None
 
@@ -76,8 +79,8 @@ async def _ask(session: Session, found: HostPrompt, argument: PromptArgument, se
         return [Suggestion(value, len(typed)) for value in values.values]
 
     if argument.description:
-        session.surface.say(("dim", f"  {exact(argument.description)}"))
-    label = f"  {argument.title or argument.name}{'' if argument.required else ' (optional)'}: "
+        session.surface.say(("dim", indented(argument.description)))
+    label = f"  {one_line(argument.title or argument.name)}{'' if argument.required else ' (optional)'}: "
     while True:
         text = await session.surface.ask(label, suggest=suggest)
         if text or not argument.required:
@@ -91,7 +94,7 @@ async def _looked_at(
     surface = session.surface
     surface.say(("strong", rule(f"{found.command} of {found.server}", surface.width)))
     while True:
-        surface.say(indented(exact(as_draft(messages))))
+        surface.say(indented(as_draft(messages)))
         key = await surface.key({"y": "send", "e": "edit", "n": "leave it"})
         if key != "e":
             return messages if key == "y" else None

@@ -40,13 +40,13 @@ def command_line(words: tuple[str, ...]) -> str:
 
 def indented(text: str, margin: str = MARGIN) -> str:
     """Every line with a margin; no line is cut."""
-    return textwrap.indent(text, margin, lambda _: True)
+    return "\n".join(margin + line for line in exact(text).split("\n"))
 
 
 def wrapped(text: str, width: int, margin: str = MARGIN) -> str:
     """A text in words, wrapped to the terminal."""
     room = max(width - len(margin) - 1, 20)
-    lines = (textwrap.wrap(line, room) or [""] for line in exact(text).strip().split("\n"))
+    lines = (textwrap.wrap(line, room, break_on_hyphens=False) or [""] for line in exact(text).strip().split("\n"))
     return "\n".join(margin + part for line in lines for part in line)
 
 

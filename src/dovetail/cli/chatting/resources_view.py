@@ -14,7 +14,7 @@ from .new_file import new_file
 from .rendering import one_line, rule
 from .results import show_blocks
 from .session import Session
-from .surface import Interrupted, Row, Suggestion
+from .surface import Interrupted, Row, Suggestion, back
 
 if TYPE_CHECKING:
     from dovetail.host.namespace import HostResource, HostTemplate
@@ -33,8 +33,11 @@ async def resources(session: Session, words: list[str]) -> None:
             return
         at = choice.row
         link = await _link(session, found[at])
-        if link is not None:
-            await _ACTIONS[choice.key](session, link)
+        if link is None:
+            continue
+        await _ACTIONS[choice.key](session, link)
+        if choice.key == "enter" and not await back(session.surface):
+            return
 
 
 async def read(session: Session, words: list[str]) -> None:
@@ -48,7 +51,9 @@ async def attach(session: Session, words: list[str]) -> None:
         await _attach(session, session.links.find(words))
         return
     for link in session.attached:
-        session.surface.say(f"  attached: {link.uri} of {link.server}")
+        session.surface.say(f"  {one_line(link.uri)} of {link.server} goes along with your next message.")
+    if not session.attached:
+        session.surface.say(("dim", "  Nothing is attached."))
 
 
 async def save(session: Session, words: list[str]) -> None:
@@ -64,13 +69,15 @@ async def watch(session: Session, words: list[str]) -> None:
         await _watch(session, session.links.find(words))
         return
     for link in session.watched:
-        session.surface.say(f"  watched: {link.uri} of {link.server}")
+        session.surface.say(f"  {one_line(link.uri)} of {link.server} is watched.")
+    if not session.watched:
+        session.surface.say(("dim", "  Nothing is watched."))
 
 
 async def links(session: Session, words: list[str]) -> None:
     """The resources that came by, with their numbers."""
     for number, link in enumerate(session.links.all(), start=1):
-        session.surface.say("  ", ("name", f"[{number}]"), f" {link.server} {link.uri} {link.name}")
+        session.surface.say("  ", ("name", f"[{number}]"), f" {link.server} {one_line(link.uri)} {one_line(link.name)}")
     if not session.links.all():
         session.surface.say(("dim", "  No resource was linked to yet."))
 

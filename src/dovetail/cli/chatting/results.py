@@ -10,7 +10,7 @@ from dovetail.types.content import Embedded, ResourceLink, Text, TextContents
 from dovetail.types.tools import CallToolResult
 
 from .links import Link
-from .rendering import as_json, indented, one_line
+from .rendering import as_json, exact, indented, one_line
 from .session import Session
 
 _ROOM = 8000
@@ -48,5 +48,6 @@ def show_blocks(session: Session, server: str, blocks: Sequence[Any]) -> None:
 
 
 def _short(text: str) -> str:
-    text = text.rstrip("\n")
-    return text if len(text) <= _ROOM else f"{text[:_ROOM]}\n… and {len(text) - _ROOM} characters more"
+    text = text.rstrip("\r\n")
+    shown = exact(text[:_ROOM].replace("\r\n", "\n"))
+    return shown if len(text) <= _ROOM else f"{shown}\n… and {len(text) - _ROOM} characters more"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dovetail.cli.terminal import Closed
 
-from .rendering import one_line
+from .rendering import one_line, rule
 from .surface import Interrupted, Surface
 
 if TYPE_CHECKING:
@@ -20,7 +20,9 @@ def input_secrets(surface: Surface) -> Secrets:
 
     async def ask(server: str, wanted: Input) -> str | None:
         async with surface.question():
-            surface.say(("warn", f"{server} needs {one_line(wanted.description or wanted.id)} (from {wanted.origin})."))
+            surface.say()
+            surface.say(("warn", rule(f"{server} needs {wanted.description or wanted.id}", surface.width)))
+            surface.say(("dim", f"  from {one_line(str(wanted.origin))}"))
             if wanted.options:
                 surface.say(f"  one of {', '.join(map(one_line, wanted.options))}")
             prompt = f"  {wanted.id}: "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from .log_view import log
 from .rendering import counted, exact, one_line, rule
 from .session import Session
-from .surface import Row
+from .surface import Row, back
 
 if TYPE_CHECKING:
     from dovetail.host.events import ServerStatus
@@ -33,10 +33,10 @@ async def servers(session: Session, words: list[str]) -> None:
                 await host.ready(status.key)
         elif choice.key == "t":
             await _trust(session, status)
-        elif choice.key == "l":
-            await log(session, [status.key])
         else:
-            _look(session, status)
+            await log(session, [status.key]) if choice.key == "l" else _look(session, status)
+            if not await back(session.surface):
+                return
 
 
 def summary(status: ServerStatus) -> str:

@@ -71,12 +71,12 @@ class Surface(Protocol):
         """Show a piece of a text whose end has not come yet."""
         ...
 
-    def progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """Show how far a call has come."""
+    def progress(self, call: str, progress: float, total: float | None, message: str | None) -> None:
+        """Show how far a call has come, each with a bar of its own."""
         ...
 
-    def end_progress(self) -> None:
-        """Take that away."""
+    def end_progress(self, call: str | None = None) -> None:
+        """Take the bar of a call away, or all of them."""
         ...
 
     def question(self) -> AbstractAsyncContextManager[None]:
@@ -114,3 +114,13 @@ class Surface(Protocol):
     async def pick(self, title: str, rows: Sequence[Row], keys: Mapping[str, str], start: int = 0) -> Choice | None:
         """A row and a key; None where the person left the list."""
         ...
+
+
+async def back(surface: Surface) -> bool:
+    """Let what was shown be read before the list covers it; whether the person goes back to the list."""
+    from dovetail.cli.terminal import Closed
+
+    try:
+        return await surface.key({"b": "back to the list", "q": "leave"}) == "b"
+    except (Closed, Interrupted):
+        return False

@@ -10,7 +10,7 @@ from dovetail.cli.values import read_arguments
 from dovetail.cli.verbs import UsageError
 from dovetail.protocol.errors import LocalError
 
-from .rendering import as_json, exact, indented, shortened
+from .rendering import as_json, indented, one_line, shortened
 from .surface import Surface
 
 
@@ -24,7 +24,7 @@ async def fill(surface: Surface, schema: dict[str, Any]) -> dict[str, Any] | Non
         await _ask(surface, schema, name, about, name in required, arguments)
     while True:
         surface.say(indented(as_json(arguments), "  "))
-        if problems := _problems(schema, arguments):
+        if problems := problems_of(schema, arguments):
             surface.say(("bad", f"  {'; '.join(problems)}"))
         key = await surface.key({"y": "call it", "e": "edit", "n": "leave it"})
         if key == "n":
@@ -42,16 +42,17 @@ async def _ask(
     if field.get("description"):
         surface.say(("dim", f"  {shortened(str(field['description']), 200)}"))
     if field.get("enum"):
-        surface.say(("dim", f"  one of {', '.join(map(str, field['enum']))}"))
+        surface.say(("dim", f"  one of {', '.join(one_line(str(value)) for value in field['enum'])}"))
+    kind = " or ".join(map(str, cast("list[Any]", kind))) if isinstance(kind, list) else kind
     about = f"{kind}" if required else f"{kind}, optional"
-    shown = "" if default is None else f" [{exact(msgspec.json.encode(default).decode())}]"
+    shown = "" if default is None else f" [{msgspec.json.encode(default).decode()}]"
     while True:
-        text = await surface.ask(f"  {name} ({about}){shown}: ")
+        text = await surface.ask(f"  {one_line(f'{name} ({about}){shown}')}: ")
         if not text and (not required or default is not None):
             return
         try:
             given = read_arguments([f"{name}={text}"], schema)
-            problems = _problems({**schema, "required": []}, given)
+            problems = problems_of({**schema, "required": []}, given)
         except UsageError as problem:
             problems = [str(problem)]
             given = {}
@@ -73,7 +74,8 @@ async def _edited(surface: Surface, arguments: dict[str, Any]) -> dict[str, Any]
             surface.say(("bad", f"  This is no JSON object: {problem}"))
 
 
-def _problems(schema: dict[str, Any], arguments: dict[str, Any]) -> list[str]:
+def problems_of(schema: dict[str, Any], arguments: dict[str, Any]) -> list[str]:
+    """What is wrong with arguments, by the tool's schema."""
     from dovetail.protocol.validation import compile_schema
 
     try:

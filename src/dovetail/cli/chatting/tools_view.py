@@ -13,7 +13,7 @@ from .dialogs import difference
 from .rendering import as_json, exact, indented, one_line, rule
 from .results import show_result
 from .session import Session
-from .surface import Interrupted, Row
+from .surface import Interrupted, Row, back
 
 if TYPE_CHECKING:
     from dovetail.host.namespace import HostTool
@@ -41,12 +41,12 @@ async def tools(session: Session, words: list[str]) -> None:
         at, item = choice.row, items[choice.row]
         if choice.key == "space":
             await _switch(session, item)
-        elif choice.key == "r":
-            await _run(session, item)
         elif choice.key == "a":
             await _approve(session, item)
         else:
-            _look(session, item)
+            await _run(session, item) if choice.key == "r" else _look(session, item)
+            if not await back(session.surface):
+                return
 
 
 async def call(session: Session, words: list[str]) -> None:
@@ -57,6 +57,8 @@ async def call(session: Session, words: list[str]) -> None:
         raise UsageError("name a tool: /call tool key=value")
     found = find_tool(await session.host.tools(), words[0])
     arguments = read_arguments(words[1:], found.tool.input_schema) if words[1:] else None
+    if arguments is not None and (problems := tool_form.problems_of(found.tool.input_schema, arguments)):
+        raise UsageError(f"{found.name} does not take this: {'; '.join(problems)}")
     await run_tool(session, found, arguments)
 
 
@@ -77,6 +79,8 @@ def find_tool(tools: Sequence[HostTool], word: str) -> HostTool:
 
 async def run_tool(session: Session, tool: HostTool, arguments: dict[str, object] | None = None) -> None:
     """Call a tool in the name of the person; the rules hold for them too."""
+    from dovetail.host.refusal import RefusedResult
+
     surface = session.surface
     if arguments is None:
         try:
@@ -85,11 +89,19 @@ async def run_tool(session: Session, tool: HostTool, arguments: dict[str, object
             arguments = None
     if arguments is None:
         return
+
+    def progress(done: float, total: float | None, message: str | None) -> None:
+        surface.progress(tool.name, done, total, f"{tool.tool.name}: {message or ''}")
+
     try:
-        result = await session.host.call(tool.name, arguments, check=False)
+        result = await session.host.call(tool.name, arguments, progress=progress, check=False)
     finally:
         surface.end_progress()
-    show_result(session, tool.server, result)
+    if isinstance(result, RefusedResult):
+        # What follows its first line is for models.
+        surface.say(("warn", f"  x {one_line(result.text.partition(chr(10))[0])}"))
+    else:
+        show_result(session, tool.server, result)
 
 
 async def _items(session: Session) -> list[_Item]:
@@ -115,14 +127,16 @@ def _why(held: Withheld) -> str:
 
 async def _switch(session: Session, item: _Item) -> None:
     if item.tool is None:
-        session.surface.say(("warn", f"  {item.name} is held back; approve it first (a)."))
+        session.surface.say(("warn", f"  {one_line(item.name)} is held back; approve it first (a)."))
         return
     await session.host.set_tool(item.server, item.name, not item.on)
 
 
 async def _run(session: Session, item: _Item) -> None:
     if item.tool is None or not item.on:
-        session.surface.say(("warn", f"  {item.name} cannot be run: it is {'off' if item.tool else 'held back'}."))
+        session.surface.say(
+            ("warn", f"  {one_line(item.name)} cannot be run: it is {'off' if item.tool else 'held back'}.")
+        )
         return
     session.surface.say(("strong", rule(f"{item.server}: {item.name}", session.surface.width)))
     await run_tool(session, item.tool)
@@ -130,11 +144,12 @@ async def _run(session: Session, item: _Item) -> None:
 
 async def _approve(session: Session, item: _Item) -> None:
     if item.withheld is None:
-        session.surface.say(f"  {item.name} is as it was approved.")
+        session.surface.say(f"  {one_line(item.name)} is as it was approved.")
         return
     _look(session, item)
     if await session.surface.key({"y": "take it up", "n": "leave it"}) == "y":
-        await session.host.approve(item.server, item.withheld.kind, item.withheld.name)
+        held = item.withheld
+        await session.host.approve(item.server, held.kind, held.name, held.digest)
 
 
 def _look(session: Session, item: _Item) -> None:

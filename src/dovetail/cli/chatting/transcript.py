@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Generator
 from contextvars import ContextVar
 
+from .folding import folded
 from .paint import Paint, Part
 
 _WITHIN: ContextVar[bool] = ContextVar("within a question", default=False)
@@ -17,8 +18,10 @@ _MOST = 1000
 class Transcript:
     """Keeps a question in one piece: what others say meanwhile comes after it, and nothing can pose as a part of it."""
 
-    def __init__(self, write: Callable[[str], None], paint: Paint) -> None:
+    def __init__(self, write: Callable[[str], None], paint: Paint, width: Callable[[], int | None]) -> None:
+        """`width` is that of the terminal; None where there is none, and lines are as long as they are."""
         self._write = write
+        self._width = width
         self._paint = paint
         self._middle = False
         self._asking = False
@@ -39,10 +42,10 @@ class Transcript:
     def say(self, *parts: Part) -> None:
         """Show a line, or several."""
         if self._held_back():
-            self._hold(("\n" if self._held_middle else "") + self._paint.line(*parts) + "\n", middle=False)
+            self._hold(("\n" if self._held_middle else "") + self._line(parts), middle=False)
             return
         self.end_line()
-        self._write(self._paint.line(*parts) + "\n")
+        self._write(self._line(parts))
 
     def notice(self, *parts: Part) -> None:
         """Show a line about something that happened by itself, as soon as no text is in the middle of a line."""
@@ -83,6 +86,10 @@ class Transcript:
             _WITHIN.reset(within)
             self._asking = False
             self._release()
+
+    def _line(self, parts: tuple[Part, ...]) -> str:
+        width = self._width()
+        return self._paint.line(*(parts if width is None else folded(parts, width))) + "\n"
 
     def _held_back(self) -> bool:
         return self._asking and not _WITHIN.get()

@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from dovetail.types.content import Text
+from dovetail.cli.contents import Keeper
+from dovetail.types.content import ResourceLink, Text
 
 from .links import Link
-from .rendering import exact, one_line, shortened
+from .paint import Part
+from .rendering import counted, exact, one_line, shortened
 from .session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dovetail.host.chat import Chat
-    from dovetail.host.chat_events import ToolFinished, TurnEnded
-    from dovetail.types.interaction import SamplingMessage
+    from dovetail.host.chat import Chat, Words
+    from dovetail.host.chat_events import ToolFinished, ToolStarted, TurnEnded
 
 _LINES = 6
 """Lines of a tool's result that are shown; the model sees more of it."""
@@ -32,77 +31,103 @@ _ENDS = {
 }
 
 
-async def say(session: Session, chat: Chat, words: str | Sequence[SamplingMessage], server: str | None = None) -> None:
+async def say(session: Session, chat: Chat, words: Words, server: str | None = None) -> None:
     """Say something to the model, in the words of the person or of a server's prompt, and show what comes of it."""
     attached = [(link.server, link.uri) for link in session.attached]
     session.attached.clear()
+    shown = _Shown(session)
     try:
         async with aclosing(chat.say(words, attach=attached, server=server)) as events:
             async for event in events:
-                _show(session, event)
+                shown.show(event)
     finally:
         session.surface.end_progress()
 
 
-def _show(session: Session, event: Any) -> None:
-    from dovetail.host.chat_events import Attached, ToolFinished, ToolProgress, ToolStarted, TurnEnded
-    from dovetail.host.models.contract import TextDelta
+class _Shown:
+    """A turn as far as it has been shown."""
 
-    surface = session.surface
-    match event:
-        case TextDelta():
-            surface.end_progress()
-            surface.stream(event.text)
-        case Attached():
-            what = f"not attached: {event.problem}" if event.problem else f"attached, about {event.tokens} tokens"
-            surface.say(("dim", f"  {one_line(event.uri)} of {event.server}: {what}"))
-        case ToolStarted():
-            surface.say(
-                ("name", f"* {event.server}: {event.tool} "), ("dim", _arguments(event.arguments, surface.width))
-            )
-        case ToolProgress():
-            surface.progress(event.progress, event.total, f"{event.tool}: {event.message or ''}")
-        case ToolFinished():
-            surface.end_progress()
-            _finished(session, event)
-        case TurnEnded():
-            _ended(session, event)
-        case _:
-            pass
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._surface = session.surface
+        self._running: set[str] = set()
+        self._several = False
+        """Calls run side by side, so their results have to say whose they are."""
+        self._said = False
 
+    def show(self, event: Any) -> None:
+        """Show what happens next."""
+        from dovetail.host.chat_events import Attached, ToolFinished, ToolProgress, ToolStarted, TurnEnded
+        from dovetail.host.models.contract import TextDelta
 
-def _arguments(arguments: dict[str, Any], width: int) -> str:
-    return shortened(msgspec.json.encode(arguments).decode(), max(width - 40, 20)) if arguments else ""
+        surface = self._surface
+        match event:
+            case TextDelta():
+                surface.end_progress()
+                surface.stream(event.text)
+                self._said = True
+            case Attached():
+                what = f"not attached: {event.problem}" if event.problem else f"attached, about {event.tokens} tokens"
+                surface.say(("dim", f"  {one_line(event.uri)} of {event.server}: {one_line(what)}"))
+            case ToolStarted():
+                self._started(event)
+            case ToolProgress():
+                surface.progress(event.id, event.progress, event.total, f"{event.tool}: {event.message or ''}")
+            case ToolFinished():
+                surface.end_progress(event.id)
+                self._finished(event)
+            case TurnEnded():
+                self._ended(event)
+            case _:
+                pass
 
-
-def _finished(session: Session, event: ToolFinished) -> None:
-    say = session.surface.say
-    if event.refused:
-        say(("warn", f"  x {event.tool} was refused"))
-        return
-    head = ("bad", "  ! ") if event.result.is_error else ("good", "  < ")
-    text = "\n".join(block.text for block in event.result.content if isinstance(block, Text))
-    lines = exact(text).strip().split("\n")
-    for line in lines[:_LINES]:
-        say(head, ("dim", line))
-        head = ("dim", "    ")
-    if len(lines) > _LINES:
-        say(("dim", f"    … {len(lines) - _LINES} lines more"))
-    others = [block for block in event.result.content if not isinstance(block, Text)]
-    if others and not event.links:
-        say(("dim", f"    and {len(others)} that are no text"))
-    for each in event.links:
-        number = session.links.add(Link(each.server, each.link.uri, each.link.title or each.link.name))
-        say(
-            "    ",
-            ("name", f"[{number}]"),
-            f" {one_line(each.link.title or each.link.name)}: {one_line(each.link.uri)}",
+    def _started(self, event: ToolStarted) -> None:
+        self._said = False
+        self._several = self._several if self._running else False
+        self._running.add(event.id)
+        self._several = self._several or len(self._running) > 1
+        self._surface.say(
+            ("name", f"* {_of(event)} "), ("dim", _arguments(event.arguments, self._surface.width - len(_of(event))))
         )
 
+    def _finished(self, event: ToolFinished) -> None:
+        self._running.discard(event.id)
+        say = self._surface.say
+        if event.refused:
+            say(("warn", f"  x {event.tool} was refused"))
+            return
+        head: list[Part] = [("bad", "  ! ") if event.result.is_error else ("good", "  < ")]
+        if self._several:
+            head.append(("name", f"{_of(event)}: "))
+        text = "\n".join(block.text for block in event.result.content if isinstance(block, Text))
+        lines = exact(text).strip().split("\n")
+        for line in lines[:_LINES]:
+            say(*head, ("dim", line))
+            head = ["    "]
+        if len(lines) > _LINES:
+            say(("dim", f"    … {counted(len(lines) - _LINES, 'line')} more"))
+        others = [block for block in event.result.content if not isinstance(block, (Text, ResourceLink))]
+        for block in others:
+            say(("dim", f"    {one_line(Keeper(None).describe(block))}"))
+        for each in event.links:
+            number = self._session.links.add(Link(each.server, each.link.uri, each.link.title or each.link.name))
+            name = one_line(each.link.title or each.link.name)
+            say("    ", ("name", f"[{number}]"), f" {name}: {one_line(each.link.uri)}")
 
-def _ended(session: Session, event: TurnEnded) -> None:
-    session.surface.end_progress()
-    if event.reason in _ENDS:
-        session.surface.say(("warn", f"({_ENDS[event.reason]})"))
-    else:
-        session.surface.say()
+    def _ended(self, event: TurnEnded) -> None:
+        self._surface.end_progress()
+        if event.reason in _ENDS:
+            self._surface.say(("warn", f"({_ENDS[event.reason]})"))
+        elif not self._said:
+            self._surface.say(("warn", "(the model had nothing to say)"))
+        else:
+            self._surface.say()
+
+
+def _of(event: ToolStarted | ToolFinished) -> str:
+    """Whose tool it is; those for finding tools are the host's own."""
+    return f"{event.server}: {event.tool}" if event.server else event.tool
+
+
+def _arguments(arguments: dict[str, Any], room: int) -> str:
+    return shortened(msgspec.json.encode(arguments).decode(), max(room - 4, 20)) if arguments else ""

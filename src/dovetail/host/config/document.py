@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 
 from dovetail.host.entries import Origin
+from dovetail.storage.base import StoreUnusable
+from dovetail.storage.private_file import read_file
 
 from .jsonc import BadJson, Lines, Node, Object, parse
 from .problems import BadConfig
@@ -51,9 +53,11 @@ def read_document(path: str | os.PathLike[str]) -> Document:
 def read_text(file: str) -> str:
     """The text of a file, with its own line ends."""
     try:
-        content = Path(file).read_bytes()
-    except OSError as problem:
-        raise BadConfig(f"the file cannot be read: {problem.strerror or problem}", Origin(file)) from None
+        content = read_file(Path(file))
+    except StoreUnusable as problem:
+        raise BadConfig(f"the file {str(problem).removeprefix(f'{file} ')}", Origin(file)) from None
+    if content is None:
+        raise BadConfig("the file cannot be read: No such file or directory", Origin(file))
     if len(content) > MAX_BYTES:
         raise BadConfig(f"the file has more than {MAX_BYTES:,} bytes", Origin(file))
     try:

@@ -11,16 +11,23 @@ import os
 import re
 import secrets
 import stat
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from dovetail.host.entries import Origin
 from dovetail.protocol.errors import LocalError
+from dovetail.storage.folders import user_folder
+from dovetail.storage.private_file import locked
 
 from .document import BOM, Document, read_text
 from .jsonc import Array, Node, Object, Scalar
 from .problems import BadConfig
+from .variables import input_names
+
+LOCK = "config.lock"
+"""In the user's folder: programs that change a configuration take turns, also with different files."""
 
 EMPTY = '{\n  "mcpServers": {}\n}\n'
 
@@ -33,19 +40,26 @@ _BESIDE = re.compile(r"[ \t]*(?://[^\r\n]*|/\*[^\r\n]*?\*/)?")
 def edit_file(path: str | os.PathLike[str], change: Callable[[Document], str]) -> None:
     """Change a file as a whole, or not at all; one that is not there begins empty, one that cannot be read is refused.
 
-    A link stays a link, and the file keeps its permissions; a new one is the user's alone.
+    A link stays a link, and the file keeps its permissions and its owner; a new one is the user's alone.
     """
-    file = os.path.realpath(path)
+    with locked(user_folder() / LOCK):
+        _edit(os.path.realpath(path), change)
+
+
+def _edit(file: str, change: Callable[[Document], str]) -> None:
     there = os.path.lexists(file)
     text = read_text(file) if there else EMPTY
     # Read once more before it is written: an edit that broke the file would take every server with it.
     changed = Document(file, change(Document(file, text))).text
     if not there:
-        _replace(Path(file), changed.encode(), 0o600)
+        _replace(Path(file), changed.encode(), None)
     elif changed != text:
         if read_text(file) != text:
             raise BadConfig("the file was changed by somebody else at the same moment; try again", Origin(file))
-        _replace(Path(file), changed.encode(), stat.S_IMODE(os.stat(file).st_mode))
+        if not os.access(file, os.W_OK):
+            # Its folder may well let us put another file in its place, which is not what a read-only file is for.
+            raise BadConfig("the file cannot be written: it is read-only", Origin(file))
+        _replace(Path(file), changed.encode(), os.stat(file))
 
 
 def put_server(document: Document, key: str, server: Mapping[str, Any]) -> str:
@@ -92,6 +106,12 @@ def remove_input(document: Document, name: str) -> str:
             before = inputs.items[index - 1] if index else None
             return _cut(text, item.start, item.end, None if before is None else before.end)
     return text
+
+
+def wanted_inputs(document: Document, key: str) -> list[str]:
+    """The inputs that a server of the file wants; none where it has no such server."""
+    found = next((table.get(key) for table in _tables(document) if key in table.members), None)
+    return [] if found is None else input_names(document.text[found.start : found.end])
 
 
 def input_ids(document: Document) -> list[str]:
@@ -248,7 +268,8 @@ def _break(text: str) -> str:
     return "\r\n" if "\r\n" in text else "\n"
 
 
-def _replace(path: Path, content: bytes, mode: int) -> None:
+def _replace(path: Path, content: bytes, before: os.stat_result | None) -> None:
+    mode = 0o600 if before is None else stat.S_IMODE(before.st_mode)
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -257,6 +278,8 @@ def _replace(path: Path, content: bytes, mode: int) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        if before is not None:
+            _keep_owner(draft, before)
         os.chmod(draft, mode)
         os.replace(draft, path)
     except OSError as problem:
@@ -264,3 +287,10 @@ def _replace(path: Path, content: bytes, mode: int) -> None:
     finally:
         with contextlib.suppress(OSError):
             draft.unlink(missing_ok=True)
+
+
+def _keep_owner(draft: Path, before: os.stat_result) -> None:
+    """Give a file to the owner of another, as far as we may: with sudo it would be root's from then on."""
+    if sys.platform != "win32":
+        with contextlib.suppress(PermissionError):
+            os.chown(draft, before.st_uid, before.st_gid)

@@ -1,40 +1,56 @@
-"""Files of `NAME=value` lines that `envFile` names."""
+"""Files of `NAME=value` lines that `envFile` names, as VS Code and the programs before it read them."""
 
 from __future__ import annotations
 
 import re
 
-_LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_.-]*)\s*=\s*(.*?)\s*")
-_QUOTED = re.compile(r"""(?:"((?:[^"\\]|\\.)*)"|'([^']*)')\s*(?:#.*)?""")
-_COMMENT = re.compile(r"\s#.*")
-_ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
+_NAME = re.compile(r"[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_.-]*)[ \t]*=[ \t]*")
+_QUOTED = re.compile(r"""(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|`([^`]*)`)[ \t]*(?:\#[^\n]*)?(?=\n|\Z)""", re.DOTALL)
+_NOTHING = re.compile(r"[ \t]*(?:\#[^\n]*)?(?=\n|\Z)")
+_ESCAPES = {"n": "\n", "r": "\r", '"': '"', "\\": "\\"}
+"""No others: a path of Windows keeps what looks like one."""
 
 
 class BadLine(ValueError):
     """A line is none of `NAME=value`; `line` is its number."""
 
-    def __init__(self, line: int) -> None:
-        super().__init__("this line is not of the form NAME=value")
+    def __init__(self, line: int, words: str = "this line is not of the form NAME=value") -> None:
+        super().__init__(words)
         self.line = line
 
 
 def parse_env(text: str) -> dict[str, tuple[str, int]]:
-    """Each value with its line; of a name that stands there twice the last one counts, as in a shell."""
+    """Each value with its line; of a name that stands there twice the last one counts, as in a shell.
+
+    A value in quotes may go on over several lines.
+    """
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     found: dict[str, tuple[str, int]] = {}
-    for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1):
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        pair = _LINE.fullmatch(line)
-        if pair is None:
-            raise BadLine(number)
-        found[pair[1]] = (_value(pair[2]), number)
+    at, line = 0, 1
+    while at < len(text):
+        begin = at
+        if (nothing := _NOTHING.match(text, at)) is not None:
+            at = nothing.end()
+        elif (name := _NAME.match(text, at)) is None:
+            raise BadLine(line)
+        else:
+            value, at = _value(text, name.end(), line)
+            found[name[1]] = (value, line)
+        at += 1  # the end of the line
+        line += text.count("\n", begin, at)
     return found
 
 
-def _value(raw: str) -> str:
-    quoted = _QUOTED.fullmatch(raw)
-    if quoted is None:
-        return _COMMENT.sub("", raw, count=1)
-    if quoted[2] is not None:
-        return quoted[2]
-    return re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[1]), quoted[1])
+def _value(text: str, at: int, line: int) -> tuple[str, int]:
+    """A value, and where it ends."""
+    quoted = _QUOTED.match(text, at)
+    if quoted is not None:
+        inner = quoted[1]
+        if inner is None:
+            return quoted[2] or quoted[3] or "", quoted.end()
+        return re.sub(r"\\(.)", lambda each: _ESCAPES.get(each[1], each[0]), inner, flags=re.DOTALL), quoted.end()
+    if text.startswith(('"', "'", "`"), at):
+        raise BadLine(line, "this value begins with a quotation mark, and does not end with one")
+    end = text.find("\n", at)
+    raw = text[at : len(text) if end < 0 else end]
+    return re.sub(r"(?:^|[ \t])#.*", "", raw).rstrip(), at + len(raw)

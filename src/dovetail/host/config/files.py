@@ -26,6 +26,14 @@ _PROJECT: tuple[tuple[Product, str], ...] = (
 )
 
 
+_BY_NAME: dict[str, Product] = {
+    ".mcp.json": "claude-code",
+    ".claude.json": "claude-code",
+    "claude_desktop_config.json": "claude-desktop",
+}
+_BY_FOLDER: dict[str, Product] = {".cursor": "cursor", ".vscode": "vscode"}
+
+
 class ConfigFile(msgspec.Struct, frozen=True):
     """A file of a program that is known, and whether it belongs to the project or to the user."""
 
@@ -58,9 +66,22 @@ def user_files(home: Path, platform: str = sys.platform, environ: Mapping[str, s
         ("claude-code", Path(environ.get("CLAUDE_CONFIG_DIR") or home) / ".claude.json"),
         ("cursor", home / ".cursor" / FILE_NAME),
         ("vscode", settings / "Code" / "User" / FILE_NAME),
-        ("claude-desktop", settings / "Claude" / "claude_desktop_config.json"),
+        ("vscode", settings / "Code - Insiders" / "User" / FILE_NAME),
+        *(("claude-desktop", folder / "claude_desktop_config.json") for folder in _desktops(home, settings, environ)),
     )
     return [ConfigFile(product, "user", path) for product, path in places]
+
+
+def _desktops(home: Path, settings: Path, environ: Mapping[str, str]) -> list[Path]:
+    """The folders of Claude Desktop: as a package of Windows it sees one of its own in place of the usual one."""
+    local = Path(environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
+    return [*sorted(local.glob("Packages/Claude_*/LocalCache/Roaming/Claude")), settings / "Claude"]
+
+
+def product_of(path: str | os.PathLike[str]) -> Product | None:
+    """The program whose file this is, by its name and folder; None for Dovetail's, and for any other."""
+    file = Path(path)
+    return _BY_NAME.get(file.name) or _BY_FOLDER.get(file.parent.name)
 
 
 def default_file(cwd: Path | None = None, environ: Mapping[str, str] = os.environ) -> Path:

@@ -58,8 +58,8 @@ def looks_secret(name: str, value: str) -> bool:
     return bool(value.strip()) and "${" not in value and (is_secret(name) or redact_text(value) != value)
 
 
-def left_in_arguments(server: Mapping[str, Any]) -> list[str]:
-    """Arguments that look like secrets; they stay, since everybody on the machine sees a command line anyway."""
+def left_in_file(server: Mapping[str, Any]) -> list[str]:
+    """Arguments and addresses that look like secrets; they stay, since they are no place for one to begin with."""
     given: object = server.get("args")
     words = [str(word) for word in cast("list[object]", given)] if isinstance(given, list) else []
     found: list[str] = []
@@ -68,7 +68,8 @@ def left_in_arguments(server: Mapping[str, Any]) -> list[str]:
         name = option[1] if option is not None and option[2] is None else ""
         if looks_secret(name, word):
             found.append(f"args.{index}")
-    return found
+    url = server.get("url")
+    return [*found, "url"] if isinstance(url, str) and looks_secret("", url) else found
 
 
 def free_id(wish: str, used: Collection[str]) -> str:

@@ -12,7 +12,8 @@ from dovetail.host.entries import Origin
 
 from .document import Document, read_document
 from .editing import input_ids
-from .hiding import free_id
+from .files import product_of
+from .hiding import free_id, hide
 from .inputs import read_inputs
 from .jsonc import Array, Object, Scalar, plain
 from .reading import project_of
@@ -55,17 +56,20 @@ def plan_import(
     there = {key: plain(node) for key, node in _servers(target)}
     taken: dict[str, Taken] = {}
     skipped: list[Skipped] = []
-    for path in sources:
-        document = read_document(path)
+    documents = [read_document(path) for path in sources]
+    off = frozenset[str]().union(*(find_tables(each, here).switched_off for each in documents))
+    for document in documents:
         folder = project_of(document.file, environ)
+        switched = off if product_of(document.file) == "claude-code" else frozenset[str]()
         for table in find_tables(document, folder or here).found:
             place = here if table.scope == "local" else folder
-            for one in _from_table(document, table, place if place != home else None):
+            for each in _from_table(document, table, place if place != home else None):
+                one = _switched_off(each) if each.key in switched else each
                 reason = one.reason if isinstance(one, Skipped) else None
                 if one.key in taken:
                     reason = f"the one of {taken[one.key].origin} goes before it"
                 elif isinstance(one, Taken) and one.key in there:
-                    if there[one.key] == one.server:
+                    if there[one.key] == one.server or (not replaced and _alike(there[one.key], one)):
                         reason = f"{target.file} has it already"
                     elif not replaced:
                         reason = f"{target.file} has another server of this name (--replace)"
@@ -74,6 +78,22 @@ def plan_import(
                 elif isinstance(one, Taken):
                     taken[one.key] = one
     return ImportPlan(tuple(_with_own_inputs(list(taken.values()), input_ids(target))), tuple(skipped))
+
+
+def _switched_off(one: Taken | Skipped) -> Taken | Skipped:
+    if isinstance(one, Skipped):
+        return one
+    return msgspec.structs.replace(one, server={**one.server, "disabled": True})
+
+
+def _alike(there: Any, one: Taken) -> bool:
+    """Whether a server was taken over before, with its secrets put aside and its inputs under other names."""
+    hidden, _ = hide(one.key, one.server, ())
+    return _unnamed(there) in (_unnamed(one.server), _unnamed(hidden))
+
+
+def _unnamed(server: Any) -> Any:
+    return _mapped(server, lambda text: INPUT.sub("${input:}", text))
 
 
 def _with_own_inputs(taken: Sequence[Taken], used: Sequence[str]) -> list[Taken]:

@@ -18,13 +18,14 @@ from .env_file import BadLine, parse_env
 from .inputs import Inputs
 from .jsonc import Array, Member, Node, Object, Scalar
 from .problems import BadConfig
-from .spelling import SERVER_KEYS, near
+from .spelling import SERVER_KEYS, UNHEEDED, near
 from .variables import INPUT, Surroundings, Unfilled, expand, input_names
 
 Kind = Literal["stdio", "http", "sse", "ws"]
 
 KINDS: dict[str, Kind] = {
     "stdio": "stdio",
+    "local": "stdio",
     "http": "http",
     "streamable-http": "http",
     "streamableHttp": "http",
@@ -33,6 +34,8 @@ KINDS: dict[str, Kind] = {
     "ws": "ws",
     "websocket": "ws",
 }
+_BARE = re.compile(r"(?:\w+ )?\$([A-Za-z_]\w*)")
+"""A variable as a shell would write it, which no program fills in."""
 _SCHEMES = {"http": "http", "https": "http", "ws": "ws", "wss": "ws"}
 
 
@@ -103,6 +106,8 @@ class _Reading:
             if meant := near(key, SERVER_KEYS):
                 place = self._document.origin(member.key)
                 self._warnings.append(f"{place}: {key!r} is no key of a server; did you mean {meant!r}?")
+            if key in UNHEEDED and not (isinstance(member.value, Scalar) and not member.value.value):
+                self._warn(member.key, f"{key}: {UNHEEDED[key]}")
 
     def _switch(self, node: Object) -> bool:
         value = node.get("disabled")
@@ -188,7 +193,13 @@ class _Reading:
     def _environment(self, node: Object) -> dict[str, str]:
         named = node.get("envFile")
         shared = {} if named is None else self._env_file(named)
-        return {**shared, **self._map(node.get("env"), "env")}
+        own = node.get("env")
+        if not isinstance(own, Object):
+            return {**shared, **self._map(own, "env")}
+        # VS Code takes a null for a variable that is not to be set.
+        unset = {name for name, member in own.members.items() if _is_null(member.value)}
+        kept = Object(own.start, own.end, {name: each for name, each in own.members.items() if name not in unset})
+        return {name: value for name, value in {**shared, **self._map(kept, "env")}.items() if name not in unset}
 
     def _env_file(self, node: Node) -> dict[str, str]:
         before = len(self._problems)
@@ -250,13 +261,19 @@ class _Reading:
         if "\0" in filled:
             self._problem(node, f"{name} holds a NUL")
         for wanted in input_names(value):
-            self._want(wanted, node)
+            self._want(wanted, node, name)
+        if bare := _BARE.fullmatch(value):
+            self._warn(node, f"{name}: ${bare[1]} is passed on as it stands there; ${{{bare[1]}}} would be filled in")
         return filled
 
-    def _want(self, name: str, node: Node) -> None:
+    def _want(self, name: str, node: Node, where: str) -> None:
         inputs = self._surface.inputs
         if name in inputs.known:
             self._wanted[name] = None
+            if inputs.known[name].secret and where.startswith(("args.", "command")):
+                self._warn(
+                    node, f"{where}: everybody on this machine can see a command line, and {name!r} in it; use env"
+                )
         elif name in inputs.refused:
             self._problem(node, inputs.refused[name])
         else:
@@ -267,3 +284,7 @@ class _Reading:
 
     def _warn(self, node: Node, text: str) -> None:
         self._warnings.append(f"{self._document.origin(node)}: {text}")
+
+
+def _is_null(node: Node) -> bool:
+    return isinstance(node, Scalar) and node.value is None

@@ -25,6 +25,8 @@ _MEANT = {
     "argv": "args",
     "cmd": "command",
     "uri": "url",
+    "serverurl": "url",
+    "httpurl": "url",
     "workdir": "cwd",
     "workingdirectory": "cwd",
     "header": "headers",
@@ -33,6 +35,12 @@ _MEANT = {
     "enabled": "disabled",
 }
 _CUTOFF = 0.75
+
+UNHEEDED = {
+    "sandboxEnabled": "there is no sandbox here: the server would run with all of your rights",
+    "headersHelper": "no program is run for headers here: give them under headers",
+}
+"""Keys of other programs that a person may rely on, and what becomes of it."""
 
 
 def near(key: str, known: Iterable[str]) -> str | None:

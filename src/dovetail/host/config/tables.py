@@ -66,7 +66,7 @@ def _project(root: Object, workspace: str) -> Object | None:
     projects = root.get("projects")
     if not isinstance(projects, Object):
         return None
-    for folder in (workspace, repository(workspace)):
+    for folder in dict.fromkeys((workspace, os.path.realpath(workspace), repository(workspace))):
         if folder is not None:
             for spelt in (folder, folder.replace(os.sep, "/")):
                 if isinstance(found := projects.get(spelt), Object):

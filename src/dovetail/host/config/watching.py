@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -34,15 +34,20 @@ class ConfigChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConfigWatch:
-    """Reads files now (`BadConfig` where that fails) and looks at them again when told to."""
+    """Reads files now (`BadConfig` where that fails) and looks at them again when told to.
+
+    Those that are `optional` need not be there yet; they count after the others.
+    """
 
     def __init__(
         self,
         *paths: str | os.PathLike[str],
         environ: Mapping[str, str] = os.environ,
         workspace: str | os.PathLike[str] | None = None,
+        optional: Sequence[str | os.PathLike[str]] = (),
     ) -> None:
-        self._paths = tuple(os.path.abspath(path) for path in paths)
+        self._optional = frozenset(os.path.abspath(path) for path in optional)
+        self._paths = tuple(dict.fromkeys(os.path.abspath(path) for path in (*paths, *optional)))
         self._environ = environ
         self._workspace = workspace
         self._stamps: dict[str, dict[str, Stamp]] = {}
@@ -89,13 +94,15 @@ class ConfigWatch:
         known = self._good[path].files if path in self._good else (path,)
         stamps = {file: _stamp(file) for file in known}
         self._stamps[path] = stamps
+        if path in self._optional and path not in self._good and not os.path.lexists(path):
+            return
         read = read_one(path, self._environ, self._workspace)
         # A file that is named for the first time counts as changed, and is read once more.
         self._stamps[path] = {file: stamps.get(file) for file in read.files}
         self._good[path] = read
 
     def _join(self) -> Config:
-        config = join([self._good[path] for path in self._paths])
+        config = join([self._good[path] for path in self._paths if path in self._good])
         return msgspec.structs.replace(config, warnings=(*config.warnings, *self._broken.values()))
 
 

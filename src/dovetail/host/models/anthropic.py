@@ -29,21 +29,15 @@ STOP_REASONS = {
 }
 
 
-class AnthropicModel(RemoteModel):
+class AnthropicModel(RemoteModel["AsyncAnthropic"]):
     """A model of Anthropic: `AnthropicModel("claude-sonnet-4-5")`."""
 
     package: ClassVar[str] = "anthropic"
     key_names: ClassVar[tuple[str, ...]] = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
-    _client: AsyncAnthropic | None = None
-
-    async def close(self) -> None:
-        """Let go of connections."""
-        client, self._client = self._client, None
-        if client is not None:
-            await client.close()
+    headers_name: ClassVar[str] = "ANTHROPIC_CUSTOM_HEADERS"
 
     async def _stream(self, params: CreateMessageParams) -> AsyncGenerator[ModelEvent]:
-        client = self._client or await self._connect()
+        client = await self._client()
         reading = _Reading(self.name, Assembly(ToolNames(tool.name for tool in params.tools or ())))
         async with await self._ask(client, params) as events:
             async for event in events:
@@ -64,18 +58,21 @@ class AnthropicModel(RemoteModel):
                 raise
         return await self._ask(client, params)
 
-    async def _connect(self) -> AsyncAnthropic:
-        await self._library()
-        from anthropic import AsyncAnthropic
+    def _make(self) -> AsyncAnthropic:
+        from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient, Omit
 
-        if self._client is None:
-            client = AsyncAnthropic(
-                api_key=self._key(), base_url=self._base_url, timeout=self._timeout, max_retries=self._retries
-            )
-            if client.api_key is None and client.auth_token is None and client.credentials is None:
-                raise LocalError(f"The model {self.name} needs a key: give api_key=…, or set ANTHROPIC_API_KEY")
-            self._client = client
-        return self._client
+        headers: dict[str, str] = {name: Omit() for name in self._foreign_headers()}  # pyright: ignore[reportAssignmentType]
+        client = AsyncAnthropic(
+            api_key=self._key(),
+            base_url=self._base_url,
+            timeout=self._timeout,
+            max_retries=self._retries,
+            default_headers=headers,
+            http_client=DefaultAsyncHttpxClient(follow_redirects=False),
+        )
+        if client.api_key is None and client.auth_token is None and client.credentials is None:
+            raise LocalError(f"The model {self.name} needs a key: give api_key=…, or set ANTHROPIC_API_KEY")
+        return client
 
 
 class _Reading:

@@ -40,4 +40,5 @@ def _worth(traits: Traits, wishes: ModelPreferences) -> float:
         (wishes.speed_priority, traits.fast),
         (wishes.intelligence_priority, traits.clever),
     )
-    return sum(min(max(priority or 0, 0), 1) * trait for priority, trait in weighed)
+    # Anything may come from a server; what is no number from 0 to 1 counts for the next one that is, or for nothing.
+    return sum(min(max(0.0, priority or 0.0), 1.0) * trait for priority, trait in weighed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import cast
 
 from dovetail.protocol.cleaning import clean_text
 from dovetail.protocol.errors import ConnectionLost, DovetailError, InvalidAnswer, LocalError, Timeout
@@ -32,7 +33,7 @@ class ModelFailed(DovetailError):
 
 def words_of(problem: Exception, secrets: Iterable[str] = ()) -> str:
     """What a library says of a problem, on one short line and without keys."""
-    text = str(getattr(problem, "message", None) or problem)[: 4 * MAX_WORDS]
+    text = (_said(problem) or str(getattr(problem, "message", None) or problem))[: 4 * MAX_WORDS]
     for secret in secrets:
         text = text.replace(secret, REDACTED)
     text = " ".join(redact_text(clean_text(text)).split())
@@ -58,7 +59,7 @@ def translated(problem: Exception, model: str, secrets: Iterable[str] = ()) -> D
                 return ConnectionLost(f"The model {model} cannot be reached: {words}")
             case "APIStatusError":
                 return _refused(problem, model, words)
-            case "APIError":
+            case "APIError" | "ErrorInAnswer":
                 return ModelFailed(f"The model {model} failed: {words}", model=model)
             case "OpenAIError" | "AnthropicError":
                 return LocalError(f"The model {model} cannot be asked: {words}")
@@ -70,5 +71,22 @@ def translated(problem: Exception, model: str, secrets: Iterable[str] = ()) -> D
 def _refused(problem: Exception, model: str, words: str) -> ModelFailed:
     status = getattr(problem, "status_code", None)
     status = status if isinstance(status, int) else None
+    if status is not None and status < 300:
+        return ModelFailed(f"The model {model} failed in the middle of its answer: {words}", model=model)
+    if status is not None and status < 400:
+        return ModelFailed(
+            f"The model {model} is somewhere else ({status}), and nobody is followed with a key: "
+            "see whether the base_url is right",
+            model=model,
+            status=status,
+        )
     advice = _ADVICE.get(status or 0, "try again later" if (status or 0) >= 500 else "see what it says")
     return ModelFailed(f"The model {model} said no ({status}; {advice}): {words}", model=model, status=status)
+
+
+def _said(problem: Exception) -> str | None:
+    """The endpoint's own words, where the library hands over the whole error in which they stand."""
+    body: object = getattr(problem, "body", None)
+    error = cast("dict[str, object]", body).get("error") if isinstance(body, dict) else None
+    said = cast("dict[str, object]", error).get("message") if isinstance(error, dict) else None
+    return said if isinstance(said, str) and said else None

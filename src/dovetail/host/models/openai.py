@@ -2,104 +2,113 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from typing import TYPE_CHECKING, Any, ClassVar
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import TYPE_CHECKING, ClassVar
 
-from dovetail.protocol.errors import ConnectionLost, InvalidAnswer
-from dovetail.types.interaction import CreateMessageParams, CreateMessageResult
+import msgspec
+
+from dovetail.protocol.errors import InvalidAnswer
+from dovetail.types.interaction import CreateMessageParams
+from dovetail.wire.sse import EventParser
 
 from .assembling import Assembly
 from .contract import ModelEvent, TextDelta
+from .openai_answers import Reading
 from .openai_messages import request_of
 from .remote import RemoteModel
 from .tool_names import ToolNames
-from .usage import usage_meta
 
 if TYPE_CHECKING:
-    from openai import AsyncOpenAI, AsyncStream
+    from openai import AsyncAPIResponse, AsyncOpenAI, AsyncStream
     from openai.types.chat import ChatCompletionChunk
-    from openai.types.chat.chat_completion_chunk import ChoiceDelta
 
-STOP_REASONS = {
-    "stop": "endTurn",
-    "length": "maxTokens",
-    "tool_calls": "toolUse",
-    "function_call": "toolUse",
-    "content_filter": "contentFilter",
-}
+MAX_BODY = 16_000_000
+"""Bytes of one event, or of an answer that comes in one piece: more than any text within the limit takes."""
+
+_END = b"[DONE]"
+_DRAIN_SECONDS = 0.2
+"""For what comes after the end, so that the connection can be used again."""
 
 
-class OpenAIModel(RemoteModel):
+class OpenAIModel(RemoteModel["AsyncOpenAI"]):
     """A model of OpenAI, or with `base_url` of any server that speaks like it: `OpenAIModel("qwen3", base_url=…)`."""
 
     package: ClassVar[str] = "openai"
     key_names: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
-    _client: AsyncOpenAI | None = None
-
-    async def close(self) -> None:
-        """Let go of connections."""
-        client, self._client = self._client, None
-        if client is not None:
-            await client.close()
+    headers_name: ClassVar[str] = "OPENAI_CUSTOM_HEADERS"
 
     async def _stream(self, params: CreateMessageParams) -> AsyncGenerator[ModelEvent]:
-        client = self._client or await self._connect()
-        assembly = Assembly(ToolNames(tool.name for tool in params.tools or ()))
-        model, reason, meta, heard = self.name, None, None, False
-        async with await self._ask(client, params) as chunks:
-            async for chunk in chunks:
-                heard = True
-                model = chunk.model or model
-                if chunk.usage is not None:
-                    meta = usage_meta(chunk.usage.prompt_tokens, chunk.usage.completion_tokens)
-                for choice in (chunk.choices or ())[:1]:
-                    reason = choice.finish_reason or reason
-                    if (piece := _take(assembly, choice.delta)) is not None:
-                        yield TextDelta(piece)
-        if not heard:
-            raise InvalidAnswer(f"The endpoint of the model {self.name} answered with something else than an answer")
-        if reason is None:
-            raise ConnectionLost(f"The answer of the model {self.name} broke off")
-        yield _whole(assembly, model, reason, meta)
+        client = await self._client()
+        reading = Reading(self.name, Assembly(ToolNames(tool.name for tool in params.tools or ())))
+        async with contextlib.AsyncExitStack() as stack:
+            response = await self._ask(stack, client, params)
+            if response.headers.get("content-type", "").startswith("application/json"):
+                # It does not stream, though it was asked to.
+                piece = reading.take(msgspec.json.decode(await self._body(response.iter_bytes())))
+                if piece is not None:
+                    yield TextDelta(piece)
+                yield reading.whole(ended=True)
+                return
+            ended, parser, arriving = False, EventParser(MAX_BODY), aiter(response.iter_bytes())
+            async for data in _events(arriving, parser):
+                if data.startswith(_END):
+                    ended = True
+                    break
+                if (piece := reading.take(msgspec.json.decode(data))) is not None:
+                    yield TextDelta(piece)
+            whole = reading.whole(ended=ended)
+            await _drain(arriving)
+        yield whole
 
-    async def _ask(self, client: AsyncOpenAI, params: CreateMessageParams) -> AsyncStream[ChatCompletionChunk]:
+    async def _ask(
+        self, stack: contextlib.AsyncExitStack, client: AsyncOpenAI, params: CreateMessageParams
+    ) -> AsyncAPIResponse[AsyncStream[ChatCompletionChunk]]:
         own = (client.base_url.host or "").endswith("openai.com")
         limit = "max_completion_tokens" if own else "max_tokens"  # only the old name is known to all the others
+        body = request_of(params, self.name, limit, self._temperature(params))
         try:
-            return await client.chat.completions.create(
-                **request_of(params, self.name, limit, self._temperature(params)), stream=True
+            return await stack.enter_async_context(
+                client.chat.completions.with_streaming_response.create(**body, stream=True)
             )
         except Exception as problem:
             if not self._warms_to(problem, params):
                 raise
-        return await self._ask(client, params)
+        return await self._ask(stack, client, params)
 
-    async def _connect(self) -> AsyncOpenAI:
-        await self._library()
-        from openai import AsyncOpenAI
+    async def _body(self, arriving: AsyncIterator[bytes]) -> bytes:
+        body = bytearray()
+        async for chunk in arriving:
+            body += chunk
+            if len(body) > MAX_BODY:
+                raise InvalidAnswer(f"The model {self.name} answered with more than {MAX_BODY:,} bytes")
+        return bytes(body)
 
-        if self._client is None:
-            self._client = AsyncOpenAI(
-                api_key=self._key(), base_url=self._base_url, timeout=self._timeout, max_retries=self._retries
-            )
-        return self._client
+    def _make(self) -> AsyncOpenAI:
+        from openai import AsyncOpenAI, DefaultAsyncHttpxClient, Omit
+
+        foreign = [*self._foreign_headers(), *(("OpenAI-Organization", "OpenAI-Project") if self._base_url else ())]
+        headers: dict[str, str] = {name: Omit() for name in foreign}  # pyright: ignore[reportAssignmentType]
+        return AsyncOpenAI(
+            api_key=self._key(),
+            base_url=self._base_url,
+            timeout=self._timeout,
+            max_retries=self._retries,
+            default_headers=headers,
+            http_client=DefaultAsyncHttpxClient(follow_redirects=False),
+        )
 
 
-def _whole(assembly: Assembly, model: str, reason: str, meta: dict[str, Any] | None) -> CreateMessageResult:
-    return assembly.result(model, STOP_REASONS.get(reason, reason), meta)
+async def _events(arriving: AsyncIterator[bytes], parser: EventParser) -> AsyncGenerator[bytes]:
+    async for chunk in arriving:
+        for event in parser.feed(chunk):
+            if event.data:
+                yield event.data
 
 
-def _take(assembly: Assembly, delta: ChoiceDelta | None) -> str | None:
-    """Take up what is new; the text of it, if any. A local server may leave out any field."""
-    if delta is None:
-        return None
-    for place, call in enumerate(delta.tool_calls or ()):
-        key = ("use", place if getattr(call, "index", None) is None else call.index)
-        function = call.function
-        assembly.use(key, call.id, function.name if function else None)
-        if function and function.arguments:
-            assembly.arguments(key, function.arguments)
-    piece = delta.content or delta.refusal
-    if piece:
-        assembly.text("text", piece)
-    return piece or None
+async def _drain(arriving: AsyncIterator[bytes]) -> None:
+    with contextlib.suppress(Exception):
+        async with asyncio.timeout(_DRAIN_SECONDS):
+            async for _ in arriving:
+                pass

@@ -6,10 +6,11 @@ import asyncio
 import importlib
 import importlib.util
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import aclosing
 from types import ModuleType
-from typing import ClassVar
+from typing import ClassVar, Generic, Protocol, TypeVar
+from weakref import WeakKeyDictionary
 
 from dovetail.protocol.errors import LocalError
 from dovetail.types.interaction import CreateMessageParams
@@ -24,17 +25,30 @@ NO_KEY = "none"
 """Sent where a server of one's own asks for no key, since the libraries insist on one."""
 
 
-class RemoteModel:
+class Closing(Protocol):
+    """A library's client."""
+
+    def close(self) -> Awaitable[None]:
+        """Let go of connections."""
+        ...
+
+
+ClientT = TypeVar("ClientT", bound=Closing)
+
+
+class RemoteModel(Generic[ClientT]):
     """A model that a library reaches; the library is imported with the first question.
 
     Keys come from the environment, as the library reads them, unless one is given. With a `base_url` they do not:
-    a key of one provider is not for the server of another.
+    a key of one provider is not for the server of another. For the same reason no redirect is followed.
     """
 
     package: ClassVar[str]
     """The library, which is the name of the extra too."""
     key_names: ClassVar[tuple[str, ...]]
     """The variables that hold keys."""
+    headers_name: ClassVar[str]
+    """The variable that holds headers which the library sends."""
 
     def __init__(
         self,
@@ -56,6 +70,8 @@ class RemoteModel:
         self._base_url = base_url
         self._timeout = timeout
         self._retries = retries
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, ClientT] = WeakKeyDictionary()
+        """Connections belong to the loop that they were made on."""
         self._tepid = False
         """The endpoint takes no temperature, which is advice and no more (sampling, "Creating Messages")."""
 
@@ -83,6 +99,20 @@ class RemoteModel:
 
     async def close(self) -> None:
         """Let go of connections."""
+        client = self._clients.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.close()
+
+    async def _client(self) -> ClientT:
+        """The library's client for this loop."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._clients:
+            await self._library()
+        if loop not in self._clients:  # another task may have been quicker
+            self._clients[loop] = self._make()
+        return self._clients[loop]
+
+    def _make(self) -> ClientT:
         raise NotImplementedError
 
     def _stream(self, params: CreateMessageParams) -> AsyncGenerator[ModelEvent]:
@@ -97,6 +127,13 @@ class RemoteModel:
         if self._given_key is not None or self._base_url is None:
             return self._given_key
         return NO_KEY
+
+    def _foreign_headers(self) -> list[str]:
+        """Headers that the library would add from the environment, and that are not for this server."""
+        if self._base_url is None:
+            return []
+        lines = os.environ.get(self.headers_name, "").splitlines()
+        return [name for line in lines if (name := line.partition(":")[0].strip())]
 
     def _temperature(self, params: CreateMessageParams) -> float | None:
         return None if self._tepid else params.temperature
