@@ -83,7 +83,8 @@ def test_a_page_is_opened_when_the_person_says_so(tmp_path: Path) -> None:
         terminal.answer("[c]ancel: ", "o")
         assert terminal.end()[0] == 0
         assert terminal.output() == "accept\n"
-    assert (tmp_path / "opened").read_text() == "https://example.com/sign-in?x=1"
+    opened = tmp_path / "opened"
+    eventually(lambda: opened.exists() and opened.read_text() == "https://example.com/sign-in?x=1", "it is opened")
 
 
 def test_a_person_answers_for_a_model_only_when_they_offered_to() -> None:

@@ -21,6 +21,15 @@ def opener(tmp_path: Path) -> dict[str, str]:
     return {"PATH": str(tmp_path)}
 
 
+def test_the_browser_that_the_user_wants(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.write_text("#!/bin/sh\n")
+    mine.chmod(0o755)
+    assert find_browser({"BROWSER": f"{mine} --new %s:other"}, "linux") == [str(mine), "--new"]
+    assert find_browser({"BROWSER": "/no/such/browser"}, "linux") is None
+    assert find_browser({"BROWSER": "'"}, "linux") is None
+
+
 def test_a_screen_with_a_browser(opener: dict[str, str]) -> None:
     assert presence({**opener, **SCREEN}, "linux") == "browser"
     assert presence({**opener, "WAYLAND_DISPLAY": "wayland-0"}, "linux") == "browser"

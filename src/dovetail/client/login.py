@@ -204,18 +204,16 @@ def _found_browser() -> list[str]:
 
 
 def start_browser(words: Sequence[str], url: str) -> None:
-    """Start it, and wait for its end where nobody waits for that."""
+    """Start it, and wait for its end where nobody waits for that.
 
-    def run() -> None:
-        # A browser that cannot be started is no failure: the user was told the address.
-        with contextlib.suppress(OSError):
-            subprocess.run(
-                [*words, url],
-                check=False,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-
-    threading.Thread(target=run, name="dovetail browser", daemon=True).start()
+    A browser that cannot be started is no failure: the user was told the address.
+    """
+    with contextlib.suppress(OSError):
+        started = subprocess.Popen(
+            [*words, url],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        threading.Thread(target=started.wait, name="dovetail browser", daemon=True).start()

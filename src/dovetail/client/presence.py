@@ -38,19 +38,35 @@ def presence(environ: Mapping[str, str] = os.environ, platform: str = sys.platfo
 
 
 def find_browser(environ: Mapping[str, str] = os.environ, platform: str = sys.platform) -> list[str] | None:
-    """The program that opens pages here, to be given a URL as one argument; never by way of a shell."""
+    """The program that opens pages here, to be given a URL as one argument; never by way of a shell.
+
+    It is the first that `BROWSER` names, where that is set: editors on other machines set it to reach the user.
+    """
+    import shutil
+
+    own = _wished_browser(environ)
+    if own and shutil.which(own[0], path=environ.get("PATH")):
+        return own
     if platform in ("darwin", "win32") and environ.get("SSH_CONNECTION"):
         return None  # the screen is where the user is not
     if platform == "darwin":
         return ["/usr/bin/open"]
     if platform == "win32":
         return ["rundll32.exe", "url.dll,FileProtocolHandler"]
-    import shutil
-
     opener = shutil.which("xdg-open", path=environ.get("PATH"))
     if opener is None or not (environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY")):
         return None
     return [opener]
+
+
+def _wished_browser(environ: Mapping[str, str]) -> list[str]:
+    import shlex
+
+    try:
+        words = shlex.split(environ.get("BROWSER", "").split(os.pathsep)[0])
+    except ValueError:
+        return []
+    return [word for word in words if word != "%s"]
 
 
 def _at_terminal() -> bool:
