@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dovetail.host.config.variables import Surroundings, Unfilled, expand, input_names
 
-AROUND = Surroundings({"NAME": "Ann", "EMPTY": "", "SLY": "x${input:token}"}, "/home/ann", "/work/inn")
+AROUND = Surroundings({"NAME": "Ann", "EMPTY": "", "SLY": "x${input:token}"}, "/home/ann", "/projects/inn")
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ AROUND = Surroundings({"NAME": "Ann", "EMPTY": "", "SLY": "x${input:token}"}, "/
         ("${NOBODY:-}", ""),
         ("${NOBODY:-http://x:1/}", "http://x:1/"),
         ("${EMPTY}${EMPTY:-Bob}", ""),
-        ("${workspaceFolder}/a", "/work/inn/a"),
+        ("${workspaceFolder}/a", "/projects/inn/a"),
         ("${workspaceFolderBasename}", "inn"),
         ("${userHome}", "/home/ann"),
         ("a${pathSeparator}b${/}c", f"a{os.sep}b{os.sep}c"),
