@@ -21,7 +21,7 @@ from dovetail.transports.http.asgi import (
     Scope,
     Send,
 )
-from dovetail.transports.http.reply import Reply
+from dovetail.transports.http.reply import WHOLE, Reply
 from dovetail.wire import codec
 from dovetail.wire.jsonrpc import Id
 
@@ -137,7 +137,7 @@ class Endpoint:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = _below(scope)
-        reply = Reply(send)
+        reply = Reply(send, whole_at_once=scope.get(WHOLE))
         note = Note()
         try:
             route = self._routes.get(path)

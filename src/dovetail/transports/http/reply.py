@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
 from .asgi import RawHeaders, Send
 
@@ -15,13 +16,23 @@ _EVENTS: RawHeaders = [
 ]
 
 
+WHOLE = "dovetail.whole"
+"""In the scope of a request, where the server that runs the application writes a JSON answer with one call."""
+
+Whole: TypeAlias = Callable[[int, bytes], bool]
+"""Takes status and body; whether it was written."""
+
+
 class Reply:
     """Writes one answer; `gone` says that nobody reads it any more."""
 
-    __slots__ = ("_extra", "_send", "gone", "leaving", "started", "status")
+    __slots__ = ("_extra", "_send", "_whole_at_once", "gone", "leaving", "started", "status")
 
-    def __init__(self, send: Send, extra: Iterable[tuple[bytes, bytes]] = ()) -> None:
+    def __init__(
+        self, send: Send, extra: Iterable[tuple[bytes, bytes]] = (), whole_at_once: Whole | None = None
+    ) -> None:
         self._send = send
+        self._whole_at_once = whole_at_once
         self._extra = list(extra)
         self.started = False
         self.gone = False
@@ -35,7 +46,11 @@ class Reply:
 
     async def json(self, status: int, body: bytes) -> None:
         """Answer with one JSON value."""
-        await self._whole(status, body, JSON)
+        at_once = self._whole_at_once
+        if at_once is not None and not self._extra and not self.gone and at_once(status, body):
+            self.started, self.status = True, status
+        else:
+            await self._whole(status, body, JSON)
 
     async def text(self, status: int, text: str) -> None:
         """Answer with words."""
