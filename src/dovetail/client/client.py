@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
@@ -530,10 +530,13 @@ class Client:
         if not isinstance(kind, str) or not (kind in agreed.outcomes or kind in self._extensions.result_types):
             raise InvalidAnswer(f"Invalid result of {method}: resultType {kind!r} is unknown")
 
-    async def _pages(self, method: str, kind: type[PageResult], field: str) -> AsyncIterator[Any]:
+    def _most_pages(self) -> int:
+        return MAX_PAGES
+
+    async def _pages(self, method: str, kind: type[PageResult], field: str) -> AsyncGenerator[Any]:
         cursor: str | None = None
         seen: set[str] = set()
-        for _ in range(MAX_PAGES):
+        for _ in range(self._most_pages()):
             result = await self._ask(method, {} if cursor is None else {"cursor": cursor}, kind)
             for item in getattr(result, field):
                 yield item
@@ -541,9 +544,9 @@ class Client:
             if cursor is None:
                 return
             if cursor in seen:
-                raise InvalidAnswer(f"{method} led in a circle: the cursor {cursor!r} came twice")
+                raise InvalidAnswer(f"{method} led in a circle: the cursor {cursor[:80]!r} came twice")
             seen.add(cursor)
-        raise InvalidAnswer(f"{method} has more than {MAX_PAGES} pages")
+        raise InvalidAnswer(f"{method} has more than {self._most_pages()} pages; nothing of it was taken")
 
     def _agreed(self) -> Revision:
         return self._open_link().agreement.revision

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import contextlib
+from collections.abc import AsyncGenerator, Callable
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -72,12 +73,13 @@ class BoundedClient(Client):
         """Whether the agreed revision has a method."""
         return method in self._agreed().methods
 
-    async def _pages(self, method: str, kind: type[PageResult], field: str) -> AsyncIterator[Any]:
-        limits, cursor, seen = self._limits, None, set[str]()
-        items = size = 0
-        for _ in range(limits.max_pages):
-            page = await self._ask(method, {} if cursor is None else {"cursor": cursor}, kind)
-            for item in getattr(page, field):
+    def _most_pages(self) -> int:
+        return self._limits.max_pages
+
+    async def _pages(self, method: str, kind: type[PageResult], field: str) -> AsyncGenerator[Any]:
+        limits, items, size = self._limits, 0, 0
+        async with contextlib.aclosing(super()._pages(method, kind, field)) as found:
+            async for item in found:
                 items += 1
                 cost = _size(item)
                 size += cost
@@ -88,13 +90,6 @@ class BoundedClient(Client):
                     self._on_problem(f"{method}: {_called(item)!r} takes {cost} bytes and was left out")
                 else:
                     yield item
-            cursor = page.next_cursor
-            if cursor is None:
-                return
-            if cursor in seen:
-                raise InvalidAnswer(f"{method} led in a circle: the cursor {cursor[:80]!r} came twice")
-            seen.add(cursor)
-        raise InvalidAnswer(f"{method} has more than {limits.max_pages} pages; nothing of it was taken")
 
 
 class _Never(Repeats):

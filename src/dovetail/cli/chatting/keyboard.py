@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -26,8 +25,9 @@ from dovetail.cli.terminal import Closed, forget_typed, unseen
 
 from .key_prompt import QUIET, KeyPrompt
 from .keys import bindings
-from .paint import Paint, Part, wants_colour
+from .paint import Paint, wants_colour
 from .picker import Picker
+from .scrolling import Scrolling
 from .surface import Choice, Interrupted, Row, Suggest
 from .transcript import Transcript
 from .typing_aid import TypingAid
@@ -41,13 +41,12 @@ class _GiveWay(Exception):
     """A question needs the terminal; what is being typed waits."""
 
 
-class Keyboard:
+class Keyboard(Scrolling):
     """The terminal of this process."""
 
     def __init__(self, history: History | None = None) -> None:
-        self._screen = Screen(sys.stdout)
         paint = Paint(wants_colour(os.environ, sys.stdout.isatty()))
-        self._transcript = Transcript(self._write, paint, lambda: self.width)
+        super().__init__(Screen(sys.stdout), Transcript(self._write, paint, lambda: self.width))
         self._input = create_input()
         self._history = history or InMemoryHistory()
         self._turn = asyncio.Lock()
@@ -61,32 +60,10 @@ class Keyboard:
         self._idle.set()
         self._ended = float("-inf")
 
-    @property
-    def width(self) -> int:
-        """Columns."""
-        return shutil.get_terminal_size().columns
-
-    def say(self, *parts: Part) -> None:
-        """Show a line, or several; above the prompt where there is one."""
-        self._transcript.say(*parts)
-
-    def notice(self, *parts: Part) -> None:
-        """Show a line about something that happened by itself."""
-        self._transcript.notice(*parts)
-
-    def stream(self, text: str) -> None:
-        """Show a piece of a text whose end has not come yet."""
-        self._transcript.stream(text)
-
     def progress(self, call: str, progress: float, total: float | None, message: str | None) -> None:
-        """Show how far a call has come."""
-        if self._app is None and not self._transcript.asking:
-            self._transcript.end_line()
-            self._screen.progress(progress, total, message, call)
-
-    def end_progress(self, call: str | None = None) -> None:
-        """Take that away."""
-        self._screen.end_progress(call)
+        """Show how far a call has come, while nothing is typed."""
+        if self._app is None:
+            super().progress(call, progress, total, message)
 
     @contextlib.asynccontextmanager
     async def question(self) -> AsyncGenerator[None]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import IO, Any, Protocol
 
 from dovetail.cli.screen import Screen
 
-from .paint import Paint, Part, wants_colour
+from .paint import Paint, wants_colour
 from .rendering import exact, shortened
+from .scrolling import Scrolling
 from .surface import Choice, Row, Suggest
 from .transcript import Transcript
 
@@ -29,41 +29,14 @@ class LineReader(Protocol):
         ...
 
 
-class Lines:
+class Lines(Scrolling):
     """Shows lines on a stream, and reads lines for everything."""
 
     def __init__(self, reader: LineReader, stream: IO[str], screen: Screen | None = None) -> None:
         self._reader = reader
-        self._screen = screen or Screen(stream)
         paint = Paint(wants_colour(os.environ, stream.isatty()))
-        self._transcript = Transcript(self._write, paint, lambda: self.width if stream.isatty() else None)
-
-    @property
-    def width(self) -> int:
-        """Columns."""
-        return shutil.get_terminal_size().columns
-
-    def say(self, *parts: Part) -> None:
-        """Show a line, or several."""
-        self._transcript.say(*parts)
-
-    def notice(self, *parts: Part) -> None:
-        """Show a line about something that happened by itself."""
-        self._transcript.notice(*parts)
-
-    def stream(self, text: str) -> None:
-        """Show a piece of a text."""
-        self._transcript.stream(text)
-
-    def progress(self, call: str, progress: float, total: float | None, message: str | None) -> None:
-        """Show how far a call has come."""
-        if not self._transcript.asking:
-            self._transcript.end_line()
-            self._screen.progress(progress, total, message, call)
-
-    def end_progress(self, call: str | None = None) -> None:
-        """Take that away."""
-        self._screen.end_progress(call)
+        transcript = Transcript(self._write, paint, lambda: self.width if stream.isatty() else None)
+        super().__init__(screen or Screen(stream), transcript)
 
     @contextlib.asynccontextmanager
     async def question(self) -> AsyncGenerator[None]:

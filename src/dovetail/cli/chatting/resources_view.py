@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from dovetail.cli.contents import bytes_of
@@ -50,10 +50,7 @@ async def attach(session: Session, words: list[str]) -> None:
     if words:
         await _attach(session, session.links.find(words))
         return
-    for link in session.attached:
-        session.surface.say(f"  {one_line(link.uri)} of {link.server} goes along with your next message.")
-    if not session.attached:
-        session.surface.say(("dim", "  Nothing is attached."))
+    _say_each(session, session.attached, "goes along with your next message", "Nothing is attached")
 
 
 async def save(session: Session, words: list[str]) -> None:
@@ -68,10 +65,7 @@ async def watch(session: Session, words: list[str]) -> None:
     if words:
         await _watch(session, session.links.find(words))
         return
-    for link in session.watched:
-        session.surface.say(f"  {one_line(link.uri)} of {link.server} is watched.")
-    if not session.watched:
-        session.surface.say(("dim", "  Nothing is watched."))
+    _say_each(session, session.watched, "is watched", "Nothing is watched")
 
 
 async def links(session: Session, words: list[str]) -> None:
@@ -80,6 +74,13 @@ async def links(session: Session, words: list[str]) -> None:
         session.surface.say("  ", ("name", f"[{number}]"), f" {link.server} {one_line(link.uri)} {one_line(link.name)}")
     if not session.links.all():
         session.surface.say(("dim", "  No resource was linked to yet."))
+
+
+def _say_each(session: Session, links: Collection[Link], what: str, nothing: str) -> None:
+    for link in links:
+        session.surface.say(f"  {one_line(link.uri)} of {link.server} {what}.")
+    if not links:
+        session.surface.say(("dim", f"  {nothing}."))
 
 
 def _row(session: Session, item: HostResource | HostTemplate) -> Row:

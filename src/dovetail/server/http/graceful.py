@@ -5,51 +5,42 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 
 import uvicorn
 
 from dovetail.protocol.errors import LocalError
 
 from .endpoint import Endpoint
+from .until_ended import UntilEnded
 
 FAREWELL_SECONDS = 1.0
 """How long those who still read get for what was written to them, once everything has ended."""
 
-_TICK_SECONDS = 1.0
-"""How often the date of the answers is renewed."""
-
 _LOOK_SECONDS = 0.01
 
 
-class GracefulUvicorn(uvicorn.Server):
-    """Serves one endpoint until `end`; signals are not its business."""
+class GracefulUvicorn(UntilEnded):
+    """Serves one endpoint."""
 
     def __init__(
         self, config: uvicorn.Config, endpoint: Endpoint, grace: float, relays: bool, begun: Callable[[], None]
     ) -> None:
-        super().__init__(config)
+        super().__init__(config, begun)
         self._endpoint = endpoint
         self._grace = grace
         self._relays = relays
         """Whether connections may wait for what other workers answer."""
-        self._begun = begun
-        self._ended = asyncio.Event()
 
     def end(self) -> None:
         """Come to an end, now."""
         for listener in self.servers:
             listener.close()
-        self._ended.set()
+        super().end()
 
     def cut_off(self) -> None:
         """Drop every connection."""
         self._abort()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None]:
-        """Leave them to who runs us: uvicorn would raise them again at the end."""
-        yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin; uvicorn would end the process where a lifespan fails."""
@@ -57,16 +48,6 @@ class GracefulUvicorn(uvicorn.Server):
             await super().startup(sockets)
         except SystemExit:
             raise LocalError("The server could not start; its log says why") from None
-
-    async def main_loop(self) -> None:
-        """Wait for the end."""
-        await self.on_tick(0)
-        self._begun()
-        while not self._ended.is_set():
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_TICK_SECONDS):
-                    await self._ended.wait()
-            await self.on_tick(0)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let calls finish, end streams and WebSockets in order, and drop who does not read what is left."""

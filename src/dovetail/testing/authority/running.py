@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable
 
 import uvicorn
 
 from dovetail.server.addresses import address_of, at_port
+from dovetail.server.http.until_ended import UntilEnded
 from dovetail.server.signals import run_to_the_end
 
 from .site import Site
@@ -17,38 +18,18 @@ from .site import Site
 GRACE = 2.0
 
 
-class _Uvicorn(uvicorn.Server):
-    """Says when it is ready; signals are not its business."""
-
-    def __init__(self, site: Site, started: Callable[[], None]) -> None:
-        config = uvicorn.Config(
-            site,
-            ws="none",
-            log_config=None,
-            log_level="warning",
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            timeout_graceful_shutdown=int(GRACE),
-        )
-        super().__init__(config)
-        self._begun = started
-        self._ended = asyncio.Event()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None]:
-        """Leave them to who runs us."""
-        yield
-
-    async def main_loop(self) -> None:
-        """Wait for the end."""
-        await self.on_tick(0)
-        self._begun()
-        await self._ended.wait()
-
-    def end(self) -> None:
-        """Come to an end, now."""
-        self._ended.set()
+def _uvicorn(site: Site, started: Callable[[], None]) -> UntilEnded:
+    config = uvicorn.Config(
+        site,
+        ws="none",
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=int(GRACE),
+    )
+    return UntilEnded(config, started)
 
 
 class _Process:
@@ -56,7 +37,7 @@ class _Process:
 
     def __init__(self, site: Site, sockets: list[socket.socket], started: Callable[[], None]) -> None:
         self._sockets = sockets
-        self._uvicorn = _Uvicorn(site, self._begun)
+        self._uvicorn = _uvicorn(site, self._begun)
         self._started = started
         self.running = False
 
@@ -87,7 +68,7 @@ async def on_this_loop(site: Site, port: int, bound: Callable[[str], None]) -> A
     sockets = at_port("127.0.0.1", port, allow_remote=False)()
     bound(f"http://{address_of(sockets[0])}")
     ready = asyncio.Event()
-    server = _Uvicorn(site, ready.set)
+    server = _uvicorn(site, ready.set)
     serving = asyncio.create_task(server.serve(sockets))
     try:
         waiting = asyncio.create_task(ready.wait())
