@@ -8,8 +8,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dovetail import DovetailError
-from dovetail.client.oauth import OAuth
-from dovetail.client.ways import ClientCredentials, EnterpriseLogin, WorkloadIdentity
+from dovetail.client.auth.grants import ClientCredentials, EnterpriseLogin, WorkloadIdentity
+from dovetail.client.auth.oauth import OAuth
 
 DOCUMENT = "https://conformance-test.local/client-metadata.json"
 BACK = "http://127.0.0.1:9876/callback"

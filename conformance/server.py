@@ -15,18 +15,7 @@ from typing import Annotated, Any
 from asking import asking
 from rounds import rounds
 
-from dovetail import (
-    Audio,
-    Context,
-    Embedded,
-    Image,
-    Param,
-    PromptMessage,
-    Server,
-    Text,
-    TextContents,
-    ToolError,
-)
+from dovetail import Audio, Context, Embedded, Image, Param, PromptMessage, Server, Text, TextContents, ToolError
 
 RED_DOT = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="

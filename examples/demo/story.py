@@ -18,12 +18,12 @@ from typing import NamedTuple
 from scene import SCRIPT, scene
 
 from dovetail import Host
-from dovetail.cli.chatting.app import Application
-from dovetail.cli.chatting.lines import Lines
-from dovetail.cli.terminal import Closed
+from dovetail.cli.chat.app import Application
+from dovetail.cli.chat.ui.line_ui import Lines
+from dovetail.cli.terminal.terminal import Closed
 from dovetail.host.models.scripted import ScriptedModel
-from dovetail.policy.audit_reading import read_records
-from dovetail.policy.audit_verify import verify
+from dovetail.policy.audit.reader import read_records
+from dovetail.policy.audit.verify import verify
 
 
 class Type(NamedTuple):

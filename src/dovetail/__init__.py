@@ -11,21 +11,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from dovetail.auth.errors import AuthorizationFailed, LoginNeeded
-    from dovetail.auth.verify import Principal
-    from dovetail.client.accounts import FileTokens, default_tokens
+    from dovetail.auth.token_verification import Principal
+    from dovetail.client.auth.grants import ClientCredentials
+    from dovetail.client.auth.oauth import OAuth
+    from dovetail.client.auth.token_store import FileTokens, default_tokens
     from dovetail.client.client import Client
-    from dovetail.client.oauth import OAuth
-    from dovetail.client.questions import Elicitation
-    from dovetail.client.ways import ClientCredentials
-    from dovetail.host.config.reading import read_config
+    from dovetail.client.elicitation import Elicitation
+    from dovetail.host.config.reader import read_config
     from dovetail.host.entries import ServerEntry
     from dovetail.host.host import Host
     from dovetail.host.models.contract import Model
-    from dovetail.host.models.failures import ModelFailed
+    from dovetail.host.models.errors import ModelFailed
     from dovetail.host.secrets import Secrets
-    from dovetail.policy.audit import Audit
+    from dovetail.policy.approval_questions import No, Yes
+    from dovetail.policy.audit.log import Audit
     from dovetail.policy.launch import LaunchSpec
-    from dovetail.policy.questions import No, Yes
     from dovetail.policy.rules import Policy, Rule
     from dovetail.protocol.errors import (
         ConnectionLost,
@@ -47,13 +47,20 @@ if TYPE_CHECKING:
     from dovetail.protocol.extension import Extension
     from dovetail.protocol.sampling import match_model
     from dovetail.server.app import Server
+    from dovetail.server.auth.verifiers import Introspection, JWTVerifier, StaticTokens, Verifier
     from dovetail.server.context import Context
-    from dovetail.server.http.journal import RequestIds
+    from dovetail.server.http.access_log import RequestIds
     from dovetail.server.signatures.param import Param
-    from dovetail.server.verifying import Introspection, JWTVerifier, StaticTokens, Verifier
     from dovetail.transports.base import Channel, Receiver
-    from dovetail.transports.http_contract import HttpOptions
+    from dovetail.transports.http.contract import HttpOptions
     from dovetail.types.capabilities import Icon, Implementation
+    from dovetail.types.client_features import (
+        CreateMessageParams,
+        CreateMessageResult,
+        InputRequired,
+        Root,
+        SamplingMessage,
+    )
     from dovetail.types.content import (
         Annotations,
         Audio,
@@ -64,13 +71,6 @@ if TYPE_CHECKING:
         Text,
         TextContents,
     )
-    from dovetail.types.interaction import (
-        CreateMessageParams,
-        CreateMessageResult,
-        InputRequired,
-        Root,
-        SamplingMessage,
-    )
     from dovetail.types.messages import Completion
     from dovetail.types.prompts import PromptMessage
     from dovetail.types.tools import CallToolResult
@@ -80,62 +80,62 @@ __version__ = "0.1.0"
 _HOMES = {
     "Annotations": "types.content",
     "Audio": "types.content",
-    "Audit": "policy.audit",
+    "Audit": "policy.audit.log",
     "AuthorizationFailed": "auth.errors",
     "BlobContents": "types.content",
     "CallToolResult": "types.tools",
     "Channel": "transports.base",
     "Client": "client.client",
-    "ClientCredentials": "client.ways",
+    "ClientCredentials": "client.auth.grants",
     "Completion": "types.messages",
     "ConnectionLost": "protocol.errors",
     "Context": "server.context",
-    "CreateMessageParams": "types.interaction",
-    "CreateMessageResult": "types.interaction",
-    "default_tokens": "client.accounts",
+    "CreateMessageParams": "types.client_features",
+    "CreateMessageResult": "types.client_features",
+    "default_tokens": "client.auth.token_store",
     "DovetailError": "protocol.errors",
-    "Elicitation": "client.questions",
+    "Elicitation": "client.elicitation",
     "Embedded": "types.content",
     "Extension": "protocol.extension",
-    "FileTokens": "client.accounts",
+    "FileTokens": "client.auth.token_store",
     "Host": "host.host",
-    "HttpOptions": "transports.http_contract",
+    "HttpOptions": "transports.http.contract",
     "Icon": "types.capabilities",
     "Image": "types.content",
     "Implementation": "types.capabilities",
-    "InputRequired": "types.interaction",
-    "Introspection": "server.verifying",
+    "InputRequired": "types.client_features",
+    "Introspection": "server.auth.verifiers",
     "InvalidAnswer": "protocol.errors",
-    "JWTVerifier": "server.verifying",
+    "JWTVerifier": "server.auth.verifiers",
     "LaunchSpec": "policy.launch",
     "LocalError": "protocol.errors",
     "LoginNeeded": "auth.errors",
     "match_model": "protocol.sampling",
     "MissingCapability": "protocol.errors",
     "Model": "host.models.contract",
-    "ModelFailed": "host.models.failures",
-    "No": "policy.questions",
+    "ModelFailed": "host.models.errors",
+    "No": "policy.approval_questions",
     "NotFound": "protocol.errors",
-    "OAuth": "client.oauth",
+    "OAuth": "client.auth.oauth",
     "Overtaken": "protocol.errors",
     "Param": "server.signatures.param",
     "Policy": "policy.rules",
-    "Principal": "auth.verify",
+    "Principal": "auth.token_verification",
     "PromptMessage": "types.prompts",
     "ProtocolError": "protocol.errors",
-    "read_config": "host.config.reading",
+    "read_config": "host.config.reader",
     "Receiver": "transports.base",
     "Refused": "protocol.errors",
     "RemoteError": "protocol.errors",
-    "RequestIds": "server.http.journal",
+    "RequestIds": "server.http.access_log",
     "ResourceLink": "types.content",
-    "Root": "types.interaction",
+    "Root": "types.client_features",
     "Rule": "policy.rules",
-    "SamplingMessage": "types.interaction",
+    "SamplingMessage": "types.client_features",
     "Secrets": "host.secrets",
     "Server": "server.app",
     "ServerEntry": "host.entries",
-    "StaticTokens": "server.verifying",
+    "StaticTokens": "server.auth.verifiers",
     "StepFailed": "protocol.errors",
     "Text": "types.content",
     "TextContents": "types.content",
@@ -143,8 +143,8 @@ _HOMES = {
     "ToolError": "protocol.errors",
     "ToolFailed": "protocol.errors",
     "URLElicitationRequired": "protocol.errors",
-    "Verifier": "server.verifying",
-    "Yes": "policy.questions",
+    "Verifier": "server.auth.verifiers",
+    "Yes": "policy.approval_questions",
 }
 
 __all__ = [

@@ -48,9 +48,7 @@ def long_functions(root: Path) -> list[str]:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 lines = (node.end_lineno or node.lineno) - node.lineno + 1
                 if lines > FUNCTION_CAP:
-                    complaints.append(
-                        f"{name}:{node.lineno} {node.name} has {lines} lines, over {FUNCTION_CAP}"
-                    )
+                    complaints.append(f"{name}:{node.lineno} {node.name} has {lines} lines, over {FUNCTION_CAP}")
     return complaints
 
 

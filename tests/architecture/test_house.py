@@ -123,7 +123,5 @@ def test_a_silent_skip_is_found(text: str, tmp_path: Path) -> None:
 
 
 def test_a_skip_with_its_reason_passes(tmp_path: Path) -> None:
-    text = (
-        "import pytest\n@pytest.mark.skipif(True, reason='POSIX')\ndef test():\n    pytest.skip('no shell')"
-    )
+    text = "import pytest\n@pytest.mark.skipif(True, reason='POSIX')\ndef test():\n    pytest.skip('no shell')"
     assert rules.silent_skips(plant(tmp_path, {"test_a.py": text})) == []

@@ -16,9 +16,7 @@ HEAVY = ("asyncio", "msgspec", "jsonschema_rs", "inspect", "logging", "json", "p
 
 def heavy_after(statement: str) -> list[str]:
     """The heavy modules that a statement brings into a fresh interpreter."""
-    code = (
-        f"import sys; old = set(sys.modules); {statement}; print(*(set(sys.modules) - old) & set({HEAVY!r}))"
-    )
+    code = f"import sys; old = set(sys.modules); {statement}; print(*(set(sys.modules) - old) & set({HEAVY!r}))"
     argv = [sys.executable, "-c", code]
     return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout.split()
 

@@ -16,9 +16,9 @@ import aiohttp
 
 from dovetail import Context, Server
 from dovetail.auth import jwt
-from dovetail.auth.keys import SigningKey
-from dovetail.client.oauth import OAuth
-from dovetail.server.verifying import JWTVerifier
+from dovetail.auth.jwk import SigningKey
+from dovetail.client.auth.oauth import OAuth
+from dovetail.server.auth.verifiers import JWTVerifier
 from tests.support.http import serving
 
 BACK = "http://127.0.0.1:3999/callback"

@@ -16,11 +16,11 @@ from dovetail import Client
 from dovetail.auth.discovery import find_server
 from dovetail.auth.errors import AuthorizationFailed, Untrusted
 from dovetail.auth.http import MAX_BODY, get
-from dovetail.client.oauth import OAuth
-from dovetail.client.ways import ClientCredentials
-from dovetail.runtime.fetching import Fetcher
-from dovetail.server.verifying import Introspection, JWTVerifier
-from dovetail.transports.http_contract import HttpOptions
+from dovetail.client.auth.grants import ClientCredentials
+from dovetail.client.auth.oauth import OAuth
+from dovetail.runtime.oauth_http import Fetcher
+from dovetail.server.auth.verifiers import Introspection, JWTVerifier
+from dovetail.transports.http.contract import HttpOptions
 from tests.attacks.stage import AUTHORIZATION_SERVER, PROTECTED, Seen, Stranger, card, logging_in, scene, strange
 
 MACHINE_ROOM = [

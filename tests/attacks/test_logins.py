@@ -13,10 +13,10 @@ import pytest
 from dovetail import Client
 from dovetail.auth.errors import AuthorizationFailed, Denied, Untrusted
 from dovetail.auth.tokens import Account
-from dovetail.client.accounts import MemoryTokens
-from dovetail.client.login import loopback
-from dovetail.client.oauth import OAuth
-from dovetail.client.ways import BrowserLogin, ClientCredentials
+from dovetail.client.auth.browser_login import loopback
+from dovetail.client.auth.grants import BrowserLogin, ClientCredentials
+from dovetail.client.auth.oauth import OAuth
+from dovetail.client.auth.token_store import MemoryTokens
 from tests.attacks.stage import (
     AUTHORIZATION_SERVER,
     BACK,

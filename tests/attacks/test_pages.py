@@ -9,9 +9,9 @@ import pytest
 
 from dovetail import Client
 from dovetail.auth.errors import AuthorizationFailed, Untrusted
-from dovetail.client.login import check_page, loopback
-from dovetail.client.oauth import OAuth
-from dovetail.client.ways import BrowserLogin
+from dovetail.client.auth.browser_login import check_page, loopback
+from dovetail.client.auth.grants import BrowserLogin
+from dovetail.client.auth.oauth import OAuth
 from tests.attacks.stage import AUTHORIZATION_SERVER, Stranger, card, strange
 from tests.support.waiting import until
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from dovetail.auth.dpop import Prover
-from dovetail.auth.keys import SigningKey
+from dovetail.auth.jwk import SigningKey
 from tests.support.http_process import BOTH, HttpProcess
 from tests.support.raw_http import modern, modern_headers
 

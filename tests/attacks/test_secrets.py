@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 
 from dovetail import Client
-from dovetail.auth.authorize import Login
-from dovetail.auth.clients import Client as Registered
+from dovetail.auth.authorization_code import Login
+from dovetail.auth.client_authentication import Client as Registered
 from dovetail.auth.errors import AuthorizationFailed
 from dovetail.auth.http import Request, Response
-from dovetail.auth.keys import SigningKey
+from dovetail.auth.jwk import SigningKey
 from dovetail.auth.tokens import Account, Tokens
-from dovetail.client.accounts import MemoryTokens
-from dovetail.client.oauth import OAuth
-from dovetail.client.ways import ClientCredentials
+from dovetail.client.auth.grants import ClientCredentials
+from dovetail.client.auth.oauth import OAuth
+from dovetail.client.auth.token_store import MemoryTokens
 from tests.attacks.stage import Authority, bare, browse, logging_in, scene
 from tests.support.raw_http import Site
 

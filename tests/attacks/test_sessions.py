@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dovetail import Context, Server
-from dovetail.server.verifying import StaticTokens
+from dovetail.server.auth.verifiers import StaticTokens
 from tests.support.http import serving
 from tests.support.raw_http import EVENTS, SESSIONS, Session, Site, initialize, request, text_of
 

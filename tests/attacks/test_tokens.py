@@ -13,9 +13,9 @@ import pytest
 from dovetail import Client, Context, Server
 from dovetail.auth import challenge, jwt
 from dovetail.auth.errors import AuthorizationFailed
-from dovetail.auth.keys import SigningKey, encode64
-from dovetail.client.accounts import MemoryTokens
-from dovetail.server.verifying import Introspection, StaticTokens
+from dovetail.auth.jwk import SigningKey, encode64
+from dovetail.client.auth.token_store import MemoryTokens
+from dovetail.server.auth.verifiers import Introspection, StaticTokens
 from tests.attacks.stage import KEY, Authority, Place, Stranger, authority, bare, logging_in, protected, scene, strange
 from tests.support.http import serving
 from tests.support.raw_http import Site, modern, modern_headers, request, text_of

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dovetail.auth import dpop, jwt
 from dovetail.auth.dpop import NonceNeeded, Proof, Prover, Replays, verify
 from dovetail.auth.errors import TokenRefused
-from dovetail.auth.keys import ALGORITHMS, SigningKey
+from dovetail.auth.jwk import ALGORITHMS, SigningKey
 
 URL = "https://mcp.example.com/mcp"
 NOW = 1_800_000_000.0

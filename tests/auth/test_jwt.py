@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dovetail.auth import jwt
 from dovetail.auth.errors import TokenRefused, UnknownKey
-from dovetail.auth.keys import ALGORITHMS, SigningKey, encode64
+from dovetail.auth.jwk import ALGORITHMS, SigningKey, encode64
 
 KEYS = {alg: SigningKey.generate(alg, kid=f"my-{alg}") for alg in ALGORITHMS}
 KEY = KEYS["ES256"]
@@ -43,7 +43,7 @@ def test_a_token_that_names_no_key_is_tried_with_all_of_its_algorithm() -> None:
 def test_a_token_of_another_issuer_of_the_rfc() -> None:
     # RFC 8037, appendix A.4 and A.5.
     public = {"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}
-    from dovetail.auth.keys import PublicKey, decode64
+    from dovetail.auth.jwk import PublicKey, decode64
 
     content = b"eyJhbGciOiJFZERTQSJ9.RXhhbXBsZSBvZiBFZDI1NTE5IHNpZ25pbmc"
     signature = "hgyY0il_MGCjP0JzlnLWG1PPOt7-09PGcvMg3AIbQR6dWbhijcNR4ki4iylGjg5BhVsPt9g7sVvpAr_MuM0KAg"

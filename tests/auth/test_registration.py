@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dovetail.auth.clients import Client
+from dovetail.auth.client_authentication import Client
 from dovetail.auth.errors import AuthorizationFailed, ClientNeeded, Denied, Untrusted
 from dovetail.auth.http import Request, Response
 from dovetail.auth.metadata import AuthorizationServer

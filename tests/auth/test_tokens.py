@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.auth.clients import Client
+from dovetail.auth.client_authentication import Client
 from dovetail.auth.errors import AuthorizationFailed, Denied, Untrusted
 from dovetail.auth.http import Response
 from dovetail.auth.tokens import Account, Tokens, read_tokens

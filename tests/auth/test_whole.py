@@ -7,16 +7,27 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import msgspec
 import pytest
 
-from dovetail.auth import authorize, challenge, discovery, dpop, grant, jwt, pkce, registration, scopes, verify
-from dovetail.auth.authorize import Login
+from dovetail.auth import (
+    authorization_code,
+    challenge,
+    discovery,
+    dpop,
+    grants,
+    jwt,
+    pkce,
+    registration,
+    scopes,
+    token_verification,
+)
+from dovetail.auth.authorization_code import Login
 from dovetail.auth.challenge import Challenge
-from dovetail.auth.clients import Client
+from dovetail.auth.client_authentication import Client
 from dovetail.auth.discovery import Discovered
 from dovetail.auth.errors import Denied, TokenRefused, Untrusted
 from dovetail.auth.http import Request, Response
-from dovetail.auth.keys import SigningKey
+from dovetail.auth.jwk import SigningKey
 from dovetail.auth.metadata import ProtectedResource, write_protected
-from dovetail.auth.stepup import StepUp
+from dovetail.auth.step_up import StepUp
 from dovetail.auth.tokens import Account, Tokens
 from tests.auth.web import Web
 
@@ -109,18 +120,18 @@ class World:
         self, found: Discovered, known: Client | None = None, scope: tuple[str, ...] = ("read",)
     ) -> tuple[Login, Client]:
         client = self.web.run(registration.obtain(found.server, ABOUT, now=NOW, known=known))
-        login = authorize.begin(
+        login = authorization_code.begin(
             found.server, client, redirect_uri=BACK, resource=found.resource, scope=scope, random=os.urandom
         )
         return login, client
 
-    def means(self, found: Discovered, client: Client, prover: dpop.Prover | None = None) -> grant.Means:
-        return grant.Means(found.server, client, NOW, os.urandom, prover)
+    def means(self, found: Discovered, client: Client, prover: dpop.Prover | None = None) -> grants.Means:
+        return grants.Means(found.server, client, NOW, os.urandom, prover)
 
-    def admit(self, token: str, issuer: Issuer) -> verify.Principal:
+    def admit(self, token: str, issuer: Issuer) -> token_verification.Principal:
         """What the server does with a token."""
-        store = self.web.run(verify.fetch_keys(issuer.url + "/keys", NOW))
-        return verify.Rules(issuer=HONEST, audience=(SERVER,)).check(token, store.keys, NOW)
+        store = self.web.run(token_verification.fetch_keys(issuer.url + "/keys", NOW))
+        return token_verification.Rules(issuer=HONEST, audience=(SERVER,)).check(token, store.keys, NOW)
 
 
 @pytest.fixture
@@ -134,24 +145,28 @@ def test_from_a_refusal_to_a_token_and_on(world: World) -> None:
     assert found.protected
     wanted = scopes.select(asked.scopes, found.protected.scopes_supported, found.server.scopes_supported)
     login, client = world.begin(found, scope=wanted)
-    code = authorize.finish(login, world.honest.visit(login))
-    tokens = world.web.run(grant.exchange_code(world.means(found, client), login, code))
+    code = authorization_code.finish(login, world.honest.visit(login))
+    tokens = world.web.run(grants.exchange_code(world.means(found, client), login, code))
     who = world.admit(tokens.access_token, world.honest)
     assert who.subject == "ada" and who.scopes == ("read", "offline_access")
 
     account = Account(resource=found.resource, issuer=HONEST, client=client, tokens=tokens, requested=login.scopes)
     account = Account.decode(account.encode())
     first = account.tokens
-    renewed = account.renewed(world.web.run(grant.refresh(world.means(found, account.client), first, account.resource)))
+    renewed = account.renewed(
+        world.web.run(grants.refresh(world.means(found, account.client), first, account.resource))
+    )
     assert renewed.tokens.refresh_token not in (None, first.refresh_token)
     with pytest.raises(Denied, match="invalid_grant"):  # the old one was rotated away
-        world.web.run(grant.refresh(world.means(found, client), first, account.resource))
+        world.web.run(grants.refresh(world.means(found, client), first, account.resource))
 
     more = challenge.read({"www-authenticate": challenge.write(error="insufficient_scope", scope=["write"])})
     step = StepUp().again(more, account.requested, renewed.tokens.scopes)
     login, _ = world.begin(found, known=client, scope=step.wanted)
     tokens = world.web.run(
-        grant.exchange_code(world.means(found, client), login, authorize.finish(login, world.honest.visit(login)))
+        grants.exchange_code(
+            world.means(found, client), login, authorization_code.finish(login, world.honest.visit(login))
+        )
     )
     assert world.admit(tokens.access_token, world.honest).scopes == ("read", "offline_access", "write")
     assert len(world.honest.clients) == 1
@@ -170,19 +185,21 @@ def test_a_server_that_moves_to_another_authorization_server(world: World) -> No
 def test_with_a_key_from_the_login_to_the_request(world: World) -> None:
     found, prover = world.discover(), dpop.Prover(SigningKey.generate())
     login, client = world.begin(found)
-    code = authorize.finish(login, world.honest.visit(login))
-    tokens = world.web.run(grant.exchange_code(world.means(found, client, prover), login, code))
+    code = authorization_code.finish(login, world.honest.visit(login))
+    tokens = world.web.run(grants.exchange_code(world.means(found, client, prover), login, code))
     who = world.admit(tokens.access_token, world.honest)
     shown = prover.prove("POST", SERVER, now=NOW, random=os.urandom, token=tokens.access_token)
     proof = dpop.verify(shown, "POST", SERVER, now=NOW, token=tokens.access_token)
-    verify.check_binding(who, "DPoP", proof)
+    token_verification.check_binding(who, "DPoP", proof)
     with pytest.raises(TokenRefused):  # who has stolen the token alone
-        verify.check_binding(who, "Bearer", None)
+        token_verification.check_binding(who, "Bearer", None)
     thief = dpop.Prover(SigningKey.generate()).prove(
         "POST", SERVER, now=NOW, random=os.urandom, token=tokens.access_token
     )
     with pytest.raises(TokenRefused):
-        verify.check_binding(who, "DPoP", dpop.verify(thief, "POST", SERVER, now=NOW, token=tokens.access_token))
+        token_verification.check_binding(
+            who, "DPoP", dpop.verify(thief, "POST", SERVER, now=NOW, token=tokens.access_token)
+        )
 
 
 # Attacks.
@@ -198,7 +215,7 @@ def test_mix_up(world: World) -> None:
     answer = world.honest.visit(to_honest)
     before = len(world.web.asked)
     with pytest.raises(Untrusted, match="iss"):
-        authorize.finish(login, answer)
+        authorization_code.finish(login, answer)
     assert len(world.web.asked) == before
 
 
@@ -207,11 +224,11 @@ def test_a_code_of_somebody_else_is_of_no_use(world: World) -> None:
     found = world.discover()
     victim, client = world.begin(found)
     attacker, _ = world.begin(found, known=client)
-    stolen = authorize.finish(victim, world.honest.visit(victim))
+    stolen = authorization_code.finish(victim, world.honest.visit(victim))
     with pytest.raises(Denied, match="PKCE"):
-        world.web.run(grant.exchange_code(world.means(found, client), attacker, stolen))
+        world.web.run(grants.exchange_code(world.means(found, client), attacker, stolen))
     with pytest.raises(Untrusted, match="state"):
-        authorize.finish(victim, world.honest.visit(attacker))
+        authorization_code.finish(victim, world.honest.visit(attacker))
 
 
 def test_tokens_of_others_do_not_open_the_server(world: World) -> None:
@@ -229,8 +246,8 @@ def test_tokens_of_others_do_not_open_the_server(world: World) -> None:
 def test_no_secret_is_in_any_url(world: World) -> None:
     found = world.discover()
     login, client = world.begin(found)
-    code = authorize.finish(login, world.honest.visit(login))
-    tokens: Tokens = world.web.run(grant.exchange_code(world.means(found, client), login, code))
+    code = authorization_code.finish(login, world.honest.visit(login))
+    tokens: Tokens = world.web.run(grants.exchange_code(world.means(found, client), login, code))
     for url in (*world.web.urls, login.url):
         for secret in (code, login.verifier, tokens.access_token, tokens.refresh_token):
             assert secret and secret not in url

@@ -19,7 +19,7 @@ import pytest
 from dovetail import Client, OAuth
 from dovetail.auth.errors import Denied
 from dovetail.auth.tokens import Account
-from dovetail.client.accounts import MemoryTokens
+from dovetail.client.auth.token_store import MemoryTokens
 from tests.browser.chromium import BROWSER, DRIVER, Chromium, chromium
 from tests.docs.test_blocks import listens
 from tests.support.http import free_port

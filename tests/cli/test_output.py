@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from dovetail.cli import output
-from dovetail.cli.outcome import explain
-from dovetail.cli.screen import bar
+from dovetail.cli.exit_status import explain
+from dovetail.cli.terminal.progress import bar
 from dovetail.protocol import errors
 
 

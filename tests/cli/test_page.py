@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import COMMAND, ROOT, environment
+from tests.cli.invoke import COMMAND, ROOT, environment
 
 PAGE = (ROOT / "docs" / "commands.md").read_text()
 BLOCKS = re.findall(r"^```console\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
@@ -42,7 +42,7 @@ def test_the_block_prints_what_the_page_says(block: str, tmp_path: Path) -> None
 
 
 def test_every_verb_is_on_the_page() -> None:
-    from dovetail.cli.verbs import VERBS
+    from dovetail.cli.parser import VERBS
 
     for verb in VERBS:
         assert re.search(rf"\b{verb}\b", PAGE), verb

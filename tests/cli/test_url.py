@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import DESK, dovetail
+from tests.cli.invoke import DESK, dovetail
 from tests.support.http import free_port
 from tests.support.http_process import HttpProcess
 

@@ -8,8 +8,8 @@ import json
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
+from dovetail.auth.jwk import PublicKey
 from dovetail.auth.jwt import take_apart
-from dovetail.auth.keys import PublicKey
 from tests.client.site import Site
 from tests.support.scripted import discovery
 from tests.transports.http.handmade import Asked, Line

@@ -8,7 +8,7 @@ import pytest
 
 from dovetail.client.roots import check_roots, find_roots
 from dovetail.protocol.errors import LocalError
-from dovetail.types.interaction import Root
+from dovetail.types.client_features import Root
 
 
 def uris(*given: Any) -> list[str]:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from dovetail.client.accounts import default_tokens
-from dovetail.client.oauth import OAuth
+from dovetail.client.auth.oauth import OAuth
+from dovetail.client.auth.token_store import default_tokens
 from tests.client.protected import BACK
 from tests.client.rotating import Rotating
 

@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from dovetail import Client, Server, Verifier
-from dovetail.auth.verify import Principal
-from dovetail.client.oauth import OAuth
+from dovetail.auth.token_verification import Principal
+from dovetail.client.auth.oauth import OAuth
 from dovetail.protocol.errors import HttpStatus
 from tests.client.protected import BACK
 from tests.client.rotating import Rotating

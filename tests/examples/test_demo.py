@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import environment
+from tests.cli.invoke import environment
 from tests.support.emulated import Emulated
 
 DEMO = Path(__file__).resolve().parents[2] / "examples" / "demo"

@@ -15,16 +15,7 @@ import pytest
 
 from dovetail.runtime.connection import MAX_IN_FLIGHT
 from tests.faults.conftest import NASTY, SERVERS
-from tests.support.raw import (
-    ENVELOPE,
-    ENVELOPE_META,
-    HANDSHAKE,
-    PATIENCE,
-    RawServer,
-    eventually,
-    memory,
-    script,
-)
+from tests.support.raw import ENVELOPE, ENVELOPE_META, HANDSHAKE, PATIENCE, RawServer, eventually, memory, script
 
 MANY = 30_000
 PAYLOAD = 100_000

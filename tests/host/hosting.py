@@ -14,8 +14,8 @@ from dovetail.host.entries import ServerEntry
 from dovetail.host.events import HostEvent
 from dovetail.host.host import Host
 from dovetail.host.limits import Limits
+from dovetail.policy.approval_questions import LaunchQuestion, Question, Reply, Yes
 from dovetail.policy.launch import LaunchSpec
-from dovetail.policy.questions import LaunchQuestion, Question, Reply, Yes
 from tests.support.tidy import nothing_left_on_the_loop
 
 PROGRAMS = Path(__file__).parent / "programs"

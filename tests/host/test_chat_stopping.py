@@ -9,18 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dovetail import Context, Server
-from dovetail.host.chat import Chat
-from dovetail.host.chat_events import ChatEvent, ChatLimits, ToolFinished, ToolProgress, ToolStarted, TurnEnded
+from dovetail.host.catalogue import HostResource, HostTool
+from dovetail.host.chat.chat import Chat
+from dovetail.host.chat.events import ChatEvent, ChatLimits, ToolFinished, ToolProgress, ToolStarted, TurnEnded
+from dovetail.host.chat.turn import BROKEN_OFF, STOPPED
+from dovetail.host.error_results import RefusedResult
 from dovetail.host.models.contract import Model, ModelEvent, TextDelta
 from dovetail.host.models.scripted import ScriptedModel, Step, Use
-from dovetail.host.namespace import HostResource, HostTool
-from dovetail.host.refusal import RefusedResult
-from dovetail.host.turn import BROKEN_OFF, STOPPED
 from dovetail.protocol.errors import ConnectionLost, Refused
 from dovetail.protocol.revisions import REVISIONS
 from dovetail.protocol.sampling import blocks_of, check_conversation
+from dovetail.types.client_features import CreateMessageParams, CreateMessageResult
 from dovetail.types.content import SamplingContent, Text, ToolResultContent, ToolUse
-from dovetail.types.interaction import CreateMessageParams, CreateMessageResult
 from dovetail.types.resources import ReadResourceResult
 from dovetail.types.tools import CallToolResult, Tool
 from tests.support.bench_host import bench

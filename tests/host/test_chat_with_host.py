@@ -3,11 +3,11 @@
 import asyncio
 from pathlib import Path
 
-from dovetail.host.chat_events import ChatEvent, ToolFinished, ToolProgress, TurnEnded
+from dovetail.host.chat.events import ChatEvent, ToolFinished, ToolProgress, TurnEnded
 from dovetail.host.events import LogLine
 from dovetail.host.host import Host
 from dovetail.host.models.scripted import ScriptedModel, Step, Use
-from dovetail.policy.questions import CallQuestion, LaunchQuestion, No, Question, Reply, Yes
+from dovetail.policy.approval_questions import CallQuestion, LaunchQuestion, No, Question, Reply, Yes
 from dovetail.protocol.sampling import check_conversation
 from tests.host.hosting import Somebody, entry, hosting
 

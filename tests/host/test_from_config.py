@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dovetail.client.accounts import FileTokens
+from dovetail.client.auth.token_store import FileTokens
 from dovetail.host.host import Host
 from dovetail.host.secrets import Secrets
 from dovetail.policy.rules import Policy, Rule

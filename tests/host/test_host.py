@@ -7,14 +7,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from dovetail.host.error_results import RefusedResult
 from dovetail.host.host import Host
-from dovetail.host.refusal import RefusedResult
-from dovetail.host.under_way import Stopped
+from dovetail.host.running_work import Stopped
+from dovetail.policy.approval_questions import CallQuestion, LaunchQuestion, No, Question, Reply, Yes
 from dovetail.policy.approvals import Approvals
 from dovetail.policy.conditions import Equals
 from dovetail.policy.definitions import define
 from dovetail.policy.lockfile import LockFile
-from dovetail.policy.questions import CallQuestion, LaunchQuestion, No, Question, Reply, Yes
 from dovetail.policy.rules import Policy, Rule
 from dovetail.protocol.errors import ConnectionLost, LocalError, Refused, ToolFailed
 from dovetail.types.resources import ResourceTemplate

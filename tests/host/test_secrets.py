@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dovetail.client.accounts import FileTokens, MemoryTokens
+from dovetail.client.auth.token_store import FileTokens, MemoryTokens
 from dovetail.host.entries import Input, Origin, ServerEntry
 from dovetail.host.secrets import MissingSecret, Secrets, variable_for
 from dovetail.policy.launch import LaunchSpec

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from dovetail.host.host import Host
-from dovetail.policy.audit import Unrecorded
-from dovetail.policy.questions import CallQuestion, DefinitionQuestion, Question, Reply, Yes
+from dovetail.policy.approval_questions import CallQuestion, DefinitionQuestion, Question, Reply, Yes
+from dovetail.policy.audit.log import Unrecorded
 from dovetail.policy.rules import Policy, Rule
 from dovetail.types.tools import CallToolResult
 from tests.host.hosting import HOSTILE, Somebody, entry, hosting

@@ -25,9 +25,7 @@ class Repository:
 
 
 @pytest.fixture(scope="module", params=[None, HANDSHAKE[-1]], ids=["probe", HANDSHAKE[-1]])
-def repository(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Repository]:
+def repository(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repository]:
     folder = tmp_path_factory.mktemp("git") / "work"
     subprocess.run(["git", "init", "-q", "-b", "main", str(folder)], check=True)
     for key, value in {"user.name": "Ada", "user.email": "ada@x.test"}.items():

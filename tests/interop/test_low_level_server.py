@@ -106,9 +106,7 @@ async def test_only_what_is_watched_is_heard(revision: str) -> None:
         if b"notifications/subscriptions/acknowledged" in line:
             acknowledged.set()
 
-    async with Client(
-        python_program("mcp", "mcp_lowlevel_server.py"), revision=revision, trace=trace
-    ) as client:
+    async with Client(python_program("mcp", "mcp_lowlevel_server.py"), revision=revision, trace=trace) as client:
 
         async def first() -> str:
             async with contextlib.aclosing(client.watch(tools=True)) as changes:

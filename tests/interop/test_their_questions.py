@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dovetail import Client, Refused
-from dovetail.client.questions import Elicitation
+from dovetail.client.elicitation import Elicitation
 from dovetail.protocol.errors import RemoteError
 from tests.interop.peers import ENVELOPE, HANDSHAKE, python_program
 from tests.support.oracle import Oracle

@@ -17,15 +17,7 @@ import pytest
 
 from dovetail import Client, RemoteError, Timeout, ToolFailed
 from dovetail.client.blocking import BlockingClient
-from dovetail.types.content import (
-    Audio,
-    BlobContents,
-    Embedded,
-    Image,
-    ResourceLink,
-    Text,
-    TextContents,
-)
+from dovetail.types.content import Audio, BlobContents, Embedded, Image, ResourceLink, Text, TextContents
 from tests.interop.peers import ENVELOPE, HANDSHAKE, NEWEST_OF_ERAS, node_program, python_program
 
 pytestmark = pytest.mark.interop

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from dovetail import Context, Image, Server, Text
 from dovetail.protocol.errors import MissingCapability, Refused, URLElicitationRequired
+from dovetail.types.client_features import InputRequired
 from dovetail.types.content import ToolUse
-from dovetail.types.interaction import InputRequired
 from dovetail.types.tools import Tool
 
 

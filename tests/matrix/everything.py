@@ -474,9 +474,7 @@ def main() -> None:
     parser.add_argument("--empty", action="store_true")
     options = parser.parse_args()
     options.revisions = options.revisions or os.environ.get("EVERYTHING_REVISIONS", "").split() or None
-    server = (
-        Server("empty", revisions=options.revisions) if options.empty else build(revisions=options.revisions)
-    )
+    server = Server("empty", revisions=options.revisions) if options.empty else build(revisions=options.revisions)
     server.run()
 
 

@@ -12,9 +12,9 @@ from typing import Any, Literal, NamedTuple
 import pytest
 
 from dovetail import Client, Extension, Server
-from dovetail.client import probe
+from dovetail.client import negotiation
 from dovetail.protocol.revisions import ENVELOPE, HANDSHAKE, REVISIONS
-from dovetail.server.listening import Listening, listen_tcp, listen_unix
+from dovetail.server.run.sockets import Listening, listen_tcp, listen_unix
 from dovetail.transports.base import Channel
 from dovetail.transports.memory import memory_pair
 from dovetail.transports.process import ProcessChannel
@@ -247,12 +247,12 @@ async def web(transport: Transport, server: Server) -> AsyncGenerator[Address]:
         url = ("ws:" if transport == "websocket" else "http:") + where + WAYS[transport].path
         if transport == "sse":
             # How the client finds that out by itself is what tests/matrix/test_http.py tells.
-            probe.remember(("url", url), probe.SSE)
+            negotiation.remember(("url", url), negotiation.SSE)
         try:
             yield Address(url, edge, door, WAYS[transport].connection)
         finally:
             await app.close(0)
-            probe.forget(("url", url))
+            negotiation.forget(("url", url))
 
 
 @contextlib.asynccontextmanager
@@ -319,7 +319,7 @@ async def odd_server(name: str, transport: Transport) -> AsyncGenerator[Any]:
     elif transport == "sse":
         async with RawSseServer(answer).listening() as where:
             url = f"http://{where}/sse"
-            probe.remember(("url", url), probe.SSE)
+            negotiation.remember(("url", url), negotiation.SSE)
             yield url
     else:
         async with RawHttpServer(answer).listening() as where:

@@ -25,9 +25,7 @@ def by_id(batch: list[dict[str, Any]]) -> dict[Any, dict[str, Any]]:
 async def test_a_mixed_batch_is_answered_in_one(transport: Transport, revision: str) -> None:
     async with wired(target(transport), revision) as (wire, _):
         call = wire.request("tools/call", id="sum", name="add", arguments={"a": 1, "b": 2})
-        wire.send(
-            [ping("p"), NOTE, call, wire.request("tools/dance", id="d"), wire.request("tools/list", id=7)]
-        )
+        wire.send([ping("p"), NOTE, call, wire.request("tools/dance", id="d"), wire.request("tools/list", id=7)])
         batch = await wire.receive()
         answers = by_id(batch)
         assert answers.keys() == {"p", "sum", "d", 7}
@@ -49,9 +47,7 @@ async def test_a_batch_of_notifications_is_not_answered(transport: Transport, re
 @with_batches
 async def test_invalid_members_are_answered_among_the_others(transport: Transport, revision: str) -> None:
     async with wired(target(transport), revision) as (wire, _):
-        wire.send(
-            [5, ping("p"), {"jsonrpc": "2.0", "id": "w", "method": 5}, [], {"method": "ping", "id": "old"}]
-        )
+        wire.send([5, ping("p"), {"jsonrpc": "2.0", "id": "w", "method": 5}, [], {"method": "ping", "id": "old"}])
         batch = await wire.receive()
         assert len(batch) == 5
         assert sorted(str(answer["id"]) for answer in batch) == ["None", "None", "old", "p", "w"]
@@ -73,11 +69,7 @@ async def test_the_answers_wait_for_the_slowest(transport: Transport, revision: 
         await wire.call("happened", event="started s")
         assert wire.aside == []
         await wire.call("let", event="release s")
-        batch = (
-            await wire.wait_for(lambda message: isinstance(message, list))
-            if not wire.aside
-            else wire.aside[0]
-        )
+        batch = await wire.wait_for(lambda message: isinstance(message, list)) if not wire.aside else wire.aside[0]
         assert by_id(batch).keys() == {"slow", "quick"}
 
 
@@ -92,9 +84,7 @@ async def test_a_cancelled_member_does_not_hold_up_the_others(transport: Transpo
 
 
 @with_batches
-async def test_a_batch_of_which_everything_was_cancelled_is_not_answered(
-    transport: Transport, revision: str
-) -> None:
+async def test_a_batch_of_which_everything_was_cancelled_is_not_answered(transport: Transport, revision: str) -> None:
     async with wired(target(transport), revision) as (wire, _):
         wire.send([wire.request("tools/call", id="slow", name="hold", arguments={"key": "a"})])
         await wire.call("happened", event="started a")
@@ -104,9 +94,7 @@ async def test_a_batch_of_which_everything_was_cancelled_is_not_answered(
 
 
 @with_batches
-async def test_progress_of_a_member_comes_before_the_batch_of_answers(
-    transport: Transport, revision: str
-) -> None:
+async def test_progress_of_a_member_comes_before_the_batch_of_answers(transport: Transport, revision: str) -> None:
     async with wired(target(transport), revision) as (wire, _):
         token = {"progressToken": "t"}
         wire.send([wire.request("tools/call", id="c", name="count", arguments={"steps": 2}, _meta=token)])

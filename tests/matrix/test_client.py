@@ -11,9 +11,7 @@ from dovetail.client import client as client_module
 from tests.matrix.setting import STRUCTURED, Transport, era, facing, new_oracle, on, reached, setting, target
 
 
-async def test_a_client_may_be_opened_in_one_task_and_closed_in_another(
-    transport: Transport, revision: str
-) -> None:
+async def test_a_client_may_be_opened_in_one_task_and_closed_in_another(transport: Transport, revision: str) -> None:
     async with reached(target(transport)) as address:
         made = setting(address, revision)
         client = made.client
@@ -106,9 +104,7 @@ async def test_a_server_that_dies_fails_the_call_at_once(transport: Transport, r
             await client.tools()
 
 
-async def test_a_server_that_never_answers_ends_the_opening_in_time(
-    transport: Transport, revision: str
-) -> None:
+async def test_a_server_that_never_answers_ends_the_opening_in_time(transport: Transport, revision: str) -> None:
     with pytest.raises(Timeout):
         async with facing("never_answers", transport, revision, timeout=0.3):
             pass

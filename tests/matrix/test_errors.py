@@ -7,9 +7,7 @@ from tests.matrix.setting import Transport, stands_alone, target, wired
 BROKEN = [b"{nonsense", b'"just a string"', b"[]", b'{"jsonrpc":"2.0","id":{},"method":"tools/list"}', b"5"]
 
 
-@pytest.mark.parametrize(
-    "line", BROKEN, ids=["not JSON", "a string", "an empty batch", "no such id", "a number"]
-)
+@pytest.mark.parametrize("line", BROKEN, ids=["not JSON", "a string", "an empty batch", "no such id", "a number"])
 async def test_an_error_without_a_readable_id_has_the_id_of_its_revision(
     transport: Transport, revision: str, line: bytes
 ) -> None:
@@ -24,9 +22,7 @@ async def test_an_error_without_a_readable_id_has_the_id_of_its_revision(
         assert "result" in await wire.ask("tools/list")
 
 
-async def test_a_wrong_message_with_a_readable_id_is_answered_under_it(
-    transport: Transport, revision: str
-) -> None:
+async def test_a_wrong_message_with_a_readable_id_is_answered_under_it(transport: Transport, revision: str) -> None:
     async with wired(target(transport), revision) as (wire, _):
         wire.send({"jsonrpc": "2.0", "id": "mine", "method": "tools/list", "params": [1, 2]})
         answer = await wire.receive()

@@ -46,9 +46,7 @@ async def test_an_extension_that_the_client_lacks_is_named(transport: Transport,
 
 
 @on_handshake
-async def test_an_extension_that_the_client_lacks_is_not_there_for_it(
-    transport: Transport, revision: str
-) -> None:
+async def test_an_extension_that_the_client_lacks_is_not_there_for_it(transport: Transport, revision: str) -> None:
     async with connected(target(transport), revision, extensions=[]) as (client, _, _notes):
         with pytest.raises(RemoteError, match=NOTES) as error:
             await client.request("notes/add", {"text": "milk"})

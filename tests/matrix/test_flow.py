@@ -194,9 +194,7 @@ async def test_progress_that_nobody_asked_for_is_not_sent(client: Client, oracle
 
 async def test_a_progress_token_may_be_a_text(transport: Transport, revision: str) -> None:
     async with wired(target(transport), revision) as (wire, _):
-        answer = await wire.ask(
-            "tools/call", name="count", arguments={"steps": 2}, _meta={"progressToken": "my token"}
-        )
+        answer = await wire.ask("tools/call", name="count", arguments={"steps": 2}, _meta={"progressToken": "my token"})
         assert "result" in answer
         assert [message["params"]["progressToken"] for message in wire.aside] == ["my token"] * 2
 

@@ -42,9 +42,7 @@ async def test_the_server_says_who_it_is_as_far_as_the_revision_knows(client: Cl
     assert client.instructions == "Use what you need."
 
 
-async def test_the_client_says_who_it_is_as_far_as_the_revision_knows(
-    transport: Transport, revision: str
-) -> None:
+async def test_the_client_says_who_it_is_as_far_as_the_revision_knows(transport: Transport, revision: str) -> None:
     info = Implementation("me", "1", title="Me", description="It is I", icons=[ICON])
     async with connected(target(transport), revision, info=info) as (_, oracle, _notes):
         first = oracle.sent_by("client")[0].params
@@ -89,9 +87,7 @@ async def test_an_empty_server_advertises_nothing(transport: Transport, revision
         assert oracle.answer(first[0])["result"]["capabilities"] == {}
 
 
-@pytest.mark.parametrize(
-    "method", ["tools/list", "resources/list", "resources/templates/list", "prompts/list"]
-)
+@pytest.mark.parametrize("method", ["tools/list", "resources/list", "resources/templates/list", "prompts/list"])
 async def test_an_empty_server_has_empty_lists(transport: Transport, revision: str, method: str) -> None:
     async with connected(target(transport, empty=True), revision) as (client, _, _notes):
         result = await client.request(method)
@@ -107,9 +103,7 @@ async def test_the_handshake_agrees_on_a_known_version(transport: Transport, rev
 
 
 @pytest.mark.parametrize("asked", ["1999-01-01", "2099-01-01", "2026-07-28", ""])
-async def test_the_handshake_offers_the_newest_for_an_unknown_version(
-    transport: Transport, asked: str
-) -> None:
+async def test_the_handshake_offers_the_newest_for_an_unknown_version(transport: Transport, asked: str) -> None:
     """2026-07-28 has no handshake, so asking for it that way is asking for an unknown version."""
     async with wired(target(transport), None) as (wire, _):
         answer = await wire.shake_hands(asked)
@@ -162,9 +156,7 @@ async def test_ping_works_both_ways(client: Client, oracle: Oracle) -> None:
 @on_envelope
 async def test_ping_is_gone_with_the_handshake(client: Client, oracle: Oracle, shared: Setting) -> None:
     await client.ping()
-    assert oracle.sent_by("client", "server/discover"), (
-        "a client that wants to know whether it is there asks this"
-    )
+    assert oracle.sent_by("client", "server/discover"), "a client that wants to know whether it is there asks this"
     with pytest.raises(RemoteError) as error:
         await client.request("ping")
     assert error.value.code == -32601
@@ -239,9 +231,7 @@ async def test_a_request_without_terms_is_invalid_params(transport: Transport, r
 
 
 @on_envelope
-async def test_terms_of_one_request_do_not_carry_over_to_the_next(
-    transport: Transport, revision: str
-) -> None:
+async def test_terms_of_one_request_do_not_carry_over_to_the_next(transport: Transport, revision: str) -> None:
     async with wired(target(transport), revision) as (wire, _):
         declared = {CLIENT_CAPABILITIES: {"extensions": {NOTES: {}}}}
         assert "result" in await wire.ask("notes/add", text="one", _meta=declared)

@@ -212,9 +212,7 @@ async def test_a_subscription_that_was_cancelled_is_told_nothing_more(
 
 
 @on_envelope
-async def test_a_subscription_is_acknowledged_as_far_as_it_can_be_kept(
-    transport: Transport, revision: str
-) -> None:
+async def test_a_subscription_is_acknowledged_as_far_as_it_can_be_kept(transport: Transport, revision: str) -> None:
     wanted = {"toolsListChanged": True, "promptsListChanged": True, "resourceSubscriptions": ["text://hello"]}
     asked = {**wanted, "resourceSubscriptions": ["text://nowhere", "text://hello", "text://hello"]}
     for empty, kept in ((True, {}), (False, wanted)):

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from dovetail import ConnectionLost, InvalidAnswer, RemoteError, Timeout
-from dovetail.client import probe
+from dovetail.client import negotiation
 from dovetail.protocol.revisions import HANDSHAKE
 from tests.matrix.setting import (
     SCRIPT,
@@ -24,7 +24,7 @@ from tests.support.oracle import Oracle
 
 @pytest.fixture(autouse=True)
 def _nothing_remembered() -> None:
-    probe._remembered.clear()
+    negotiation._remembered.clear()
 
 
 def handshake_after_probing(transport: Transport) -> list[str]:
@@ -47,9 +47,7 @@ async def test_a_dual_era_server_is_spoken_to_in_the_newest_revision(transport: 
 
 
 @on_handshake
-async def test_a_server_of_the_handshake_era_is_found_by_its_refusal(
-    transport: Transport, revision: str
-) -> None:
+async def test_a_server_of_the_handshake_era_is_found_by_its_refusal(transport: Transport, revision: str) -> None:
     where = target(transport, revisions=[revision])
     async with connected(where, None) as (client, oracle, _):
         await client.tools()
@@ -64,7 +62,7 @@ async def test_a_server_of_the_handshake_era_is_found_by_its_refusal(
 async def test_any_other_answer_and_silence_lead_to_the_handshake(
     transport: Transport, name: str, revision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probe, "PROBE_SECONDS", 0.5)
+    monkeypatch.setattr(negotiation, "PROBE_SECONDS", 0.5)
     async with facing(name, transport) as (client, oracle):
         assert client.revision == revision
         assert await client.tools() == []
@@ -125,9 +123,7 @@ async def test_a_batch_from_a_server_is_read(transport: Transport) -> None:
 async def test_the_era_of_a_command_is_remembered(served: str) -> None:
     """Only commands are: a server object is a new one each time, and the probe of it costs nothing."""
     where = target("stdio", revisions=[served])
-    expected = (
-        ["server/discover"] if era(served) == "envelope" else ["initialize", "notifications/initialized"]
-    )
+    expected = ["server/discover"] if era(served) == "envelope" else ["initialize", "notifications/initialized"]
     async with connected(where, None) as (client, _, _notes):
         await client.tools()
     async with connected(where, None) as (client, oracle, _notes):

@@ -10,8 +10,8 @@ import pytest
 from dovetail import Client, Refused, ToolFailed
 from dovetail.protocol.errors import MISSING_CAPABILITY, RemoteError
 from dovetail.protocol.revisions import REVISIONS
+from dovetail.types.client_features import CreateMessageResult
 from dovetail.types.content import Text, ToolUse
-from dovetail.types.interaction import CreateMessageResult
 from tests.matrix import asking
 from tests.matrix.setting import Place, Setting, Transport, connected, on, on_envelope, on_handshake
 from tests.support.oracle import Oracle

@@ -8,7 +8,7 @@ import pytest
 
 from dovetail import Client, Context, LocalError, Server
 from dovetail.protocol.envelope import LOG_LEVEL, SUBSCRIPTION_ID
-from dovetail.server.run import Serving
+from dovetail.server.run.stdio import Serving
 from dovetail.transports.memory import memory_pair
 from dovetail.types.capabilities import ClientCapabilities
 from tests.matrix.setting import on_envelope

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dovetail import Client, Context, InputRequired, Server
-from dovetail.client.questions import Elicitation
+from dovetail.client.elicitation import Elicitation
 from dovetail.protocol.errors import InvalidAnswer
 from dovetail.types.capabilities import ClientCapabilities, ElicitationCapability
 from tests.matrix.setting import on, on_envelope

@@ -4,17 +4,7 @@ import json
 
 import pytest
 
-from dovetail import (
-    Audio,
-    BlobContents,
-    Client,
-    Embedded,
-    Image,
-    RemoteError,
-    ResourceLink,
-    Text,
-    TextContents,
-)
+from dovetail import Audio, BlobContents, Client, Embedded, Image, RemoteError, ResourceLink, Text, TextContents
 from tests.matrix.everything import ICON, PIXEL, SOUND
 from tests.support.oracle import Oracle
 
@@ -103,9 +93,7 @@ async def test_a_prompt_takes_its_arguments_as_text(client: Client) -> None:
     assert [message.role for message in result.messages] == ["user", "assistant"] * 2
 
 
-async def test_a_prompt_holds_every_kind_of_content_that_its_revision_knows(
-    client: Client, revision: str
-) -> None:
+async def test_a_prompt_holds_every_kind_of_content_that_its_revision_knows(client: Client, revision: str) -> None:
     look, image, audio, link, embedded = [m.content for m in (await client.prompt("gallery")).messages]
     assert look == Text("look")
     assert image == Image(PIXEL, "image/png")

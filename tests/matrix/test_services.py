@@ -12,9 +12,9 @@ from dovetail import Client, RemoteError, TextContents
 from dovetail.middleware import Retries
 from dovetail.protocol.envelope import LOG_LEVEL
 from dovetail.protocol.errors import Overtaken
-from dovetail.protocol.levels import LEVELS
-from dovetail.protocol.rates import TOO_MANY_REQUESTS
+from dovetail.protocol.log_levels import LEVELS
 from dovetail.protocol.revisions import REVISIONS
+from dovetail.runtime.rate_limit import TOO_MANY_REQUESTS
 from tests.matrix import services
 from tests.matrix.services import TOOLS
 from tests.matrix.setting import Place, Setting, Transport, connected, era, on_envelope, on_handshake, wired

@@ -5,17 +5,7 @@ from typing import Any
 
 import pytest
 
-from dovetail import (
-    Audio,
-    Client,
-    Embedded,
-    Image,
-    NotFound,
-    RemoteError,
-    ResourceLink,
-    Text,
-    ToolFailed,
-)
+from dovetail import Audio, Client, Embedded, Image, NotFound, RemoteError, ResourceLink, Text, ToolFailed
 from dovetail.types.content import BlobContents, TextContents
 from dovetail.types.tools import Tool
 from tests.matrix.everything import APPLICATION_ERROR, DRAFT_07_INPUT, HAND_OUTPUT, ICON, PIXEL, SOUND
@@ -148,9 +138,7 @@ async def test_a_tool_says_of_itself_what_its_revision_knows(client: Client, rev
         assert (hints.idempotent_hint, hints.open_world_hint) == (True, True)
 
 
-async def test_every_kind_of_content_arrives_as_far_as_the_revision_knows_it(
-    client: Client, revision: str
-) -> None:
+async def test_every_kind_of_content_arrives_as_far_as_the_revision_knows_it(client: Client, revision: str) -> None:
     content = (await client.call("contents")).content
     text, image, audio, link, embedded_text, embedded_blob = content
     assert isinstance(text, Text) and text.text == "words"

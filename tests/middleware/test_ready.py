@@ -6,19 +6,10 @@ from typing import Any
 import pytest
 
 from dovetail import Client, ProtocolError, RemoteError, Server, Text, ToolError
-from dovetail.middleware import (
-    CleanOutput,
-    Exchange,
-    MaskErrors,
-    Proceed,
-    RateLimit,
-    Retries,
-    SizeLimit,
-    Timing,
-)
+from dovetail.middleware import CleanOutput, Exchange, MaskErrors, Proceed, RateLimit, Retries, SizeLimit, Timing
 from dovetail.protocol.errors import INTERNAL_ERROR, ConnectionLost, InvalidAnswer, LocalError, Timeout
-from dovetail.protocol.rates import TOO_MANY_REQUESTS
 from dovetail.protocol.revisions import NEWEST, REVISIONS
+from dovetail.runtime.rate_limit import TOO_MANY_REQUESTS
 
 EVERY = pytest.mark.parametrize("name", REVISIONS)
 

@@ -7,7 +7,7 @@ import pytest
 from dovetail.policy.definitions import MAX_COMPARED, Definition, define, define_all, difference
 from dovetail.types.prompts import Prompt, PromptArgument
 from dovetail.types.resources import ResourceTemplate
-from dovetail.types.shape import load
+from dovetail.types.serialization import load
 from dovetail.types.tools import Tool
 
 TOOL: dict[str, Any] = {

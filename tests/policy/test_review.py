@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from dovetail.policy.accepted import Accepted
+from dovetail.policy.accepted_warnings import Accepted
 from dovetail.policy.definitions import Definition
 from dovetail.policy.lockfile import Lock
 from dovetail.policy.review import Finding, review

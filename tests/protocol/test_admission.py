@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from dovetail.protocol.admission import ASSUMED, admit, admit_stream, refused, status_of
-from dovetail.protocol.edge import Refusal
 from dovetail.protocol.envelope import CLIENT_CAPABILITIES, VERSION
 from dovetail.protocol.errors import (
     HEADER_MISMATCH,
@@ -18,6 +17,7 @@ from dovetail.protocol.errors import (
     ProtocolError,
 )
 from dovetail.protocol.headers import DRAFT_HEADER_MISMATCH
+from dovetail.protocol.request_guard import Refusal
 from dovetail.protocol.revisions import HANDSHAKE, NEWEST, NEWEST_HANDSHAKE, REVISIONS
 from dovetail.wire.jsonrpc import Failure, Invalid, Notification, Request, Response
 

@@ -4,8 +4,8 @@ import pytest
 
 from dovetail.protocol.errors import INVALID_PARAMS, ProtocolError
 from dovetail.protocol.sampling import blocks_of, check_conversation, match_model
+from dovetail.types.client_features import ModelHint, SamplingMessage
 from dovetail.types.content import Role, SamplingContent, Text, ToolResultContent, ToolUse
-from dovetail.types.interaction import ModelHint, SamplingMessage
 
 MODELS = ["claude-3-5-sonnet-20241022", "claude-3-sonnet", "gemini-1.5-pro", "GPT-4o"]
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dovetail.protocol.errors import Timeout
-from dovetail.runtime.pending import Patience
+from dovetail.runtime.pending_requests import Patience
 from tests.support.clock import Clock
 from tests.support.peer import Script, connected, notification
 from tests.support.waiting import settled

@@ -6,7 +6,7 @@ import pytest
 
 from dovetail import Client, Context, Server
 from dovetail.protocol.errors import INVALID_PARAMS, MISSING_CAPABILITY, RemoteError
-from dovetail.types.interaction import ElicitParams, ElicitRequest, InputRequired
+from dovetail.types.client_features import ElicitParams, ElicitRequest, InputRequired
 from tests.support.asking import ENVELOPE, KEYS, Rounds, accept, asked
 
 HANDSHAKE = "2025-11-25"

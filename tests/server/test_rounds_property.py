@@ -14,8 +14,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dovetail import Client
+from dovetail.types.client_features import CreateMessageResult
 from dovetail.types.content import Text
-from dovetail.types.interaction import CreateMessageResult
 from tests.conftest import PATIENCE
 from tests.support import plans
 from tests.support.plans import Plan, Teller

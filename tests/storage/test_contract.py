@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dovetail.storage.base import Store, StoreClosed, StoreError
+from dovetail.storage.contract import Store, StoreClosed, StoreError
 from dovetail.storage.memory import MemoryStore
 from dovetail.storage.sqlite import SqliteStore
 from tests.support.waiting import until

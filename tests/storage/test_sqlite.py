@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from dovetail.storage.base import StoreError, StoreUnusable
+from dovetail.storage.contract import StoreError, StoreUnusable
 from dovetail.storage.sqlite import POLL, SqliteStore
 from dovetail.storage.sqlite_file import APPLICATION
 from tests.storage.test_contract import Clock

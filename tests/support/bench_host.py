@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 from dovetail import Client, Server
+from dovetail.host.catalogue import HostResource, HostTool, tool_name
+from dovetail.host.error_results import RefusedResult
 from dovetail.host.models.contract import Model
-from dovetail.host.namespace import HostResource, HostTool, tool_name
-from dovetail.host.refusal import RefusedResult
-from dovetail.runtime.pending import OnProgress
+from dovetail.runtime.pending_requests import OnProgress
 from dovetail.types.content import Text
 from dovetail.types.resources import ReadResourceResult
 from dovetail.types.tools import CallToolResult

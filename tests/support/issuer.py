@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from dovetail.auth import jwt
-from dovetail.auth.keys import SigningKey
+from dovetail.auth.jwk import SigningKey
 from tests.support.http import serving
 
 US = "http://localhost/mcp"

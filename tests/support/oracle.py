@@ -186,11 +186,7 @@ class Oracle:
             yield f"the id {body['id']!r} was used before"
         if method == "initialize" and batched:
             yield "initialize must not be part of a batch"
-        if (
-            REVISIONS[revision].era == "handshake"
-            and self._agreed is None
-            and method not in ("initialize", "ping")
-        ):
+        if REVISIONS[revision].era == "handshake" and self._agreed is None and method not in ("initialize", "ping"):
             yield f"{method} before the handshake was answered"
         self._asked[key] = Asked(sender, body, revision)
         yield from self._judge_call(sender, body, revision, "JSONRPCRequest", is_request=True)
@@ -218,9 +214,7 @@ class Oracle:
         if schema is None:
             return
         yield from schema.problems(shape, body)
-        yield from _unknown_members(
-            body, "jsonrpc id method params" if is_request else "jsonrpc method params"
-        )
+        yield from _unknown_members(body, "jsonrpc id method params" if is_request else "jsonrpc method params")
         method = body["method"]
         definition = schema.members(UNIONS[sender, is_request]).get(method)
         if definition is None:
@@ -275,17 +269,13 @@ class Oracle:
     def _judge_result(
         self, schema: StrictSchema, revision: str, asked: Asked | None, body: dict[str, Any]
     ) -> Iterator[str]:
-        response = (
-            "JSONRPCResultResponse" if "JSONRPCResultResponse" in schema.definitions else "JSONRPCResponse"
-        )
+        response = "JSONRPCResultResponse" if "JSONRPCResultResponse" in schema.definitions else "JSONRPCResponse"
         yield from schema.problems(response, body)
         yield from _unknown_members(body, "jsonrpc id result")
         if asked is None:
             return
         definition = schema.members(UNIONS[asked.sender, True]).get(asked.method)
-        outcome = (
-            body["result"].get("resultType", "complete") if REVISIONS[revision].result_type else "complete"
-        )
+        outcome = body["result"].get("resultType", "complete") if REVISIONS[revision].result_type else "complete"
         if outcome == "input_required":
             yield from schema.strict_problems("InputRequiredResult", body["result"])
         elif outcome != "complete":
@@ -303,9 +293,7 @@ class Oracle:
         named = (params.get("_meta") or {}).get(VERSION)
         if method == "initialize":
             named = params.get("protocolVersion")
-            return (
-                named if named in REVISIONS and REVISIONS[named].era == "handshake" else NEWEST_HANDSHAKE.name
-            )
+            return named if named in REVISIONS and REVISIONS[named].era == "handshake" else NEWEST_HANDSHAKE.name
         if named is not None:
             self._latest = named if named in REVISIONS else next(reversed(REVISIONS))
             return self._latest
@@ -313,17 +301,14 @@ class Oracle:
 
     def _agree(self, result: dict[str, Any]) -> str:
         named = result.get("protocolVersion")
-        revision = self._agreed = (
-            named if isinstance(named, str) and named in REVISIONS else NEWEST_HANDSHAKE.name
-        )
+        revision = self._agreed = named if isinstance(named, str) and named in REVISIONS else NEWEST_HANDSHAKE.name
         return revision
 
     def _asked_with_token(self, sender: Side, token: Any) -> Asked | None:
         found = [
             asked
             for asked in self._asked.values()
-            if asked.sender == sender
-            and _key((asked.params.get("_meta") or {}).get("progressToken")) == _key(token)
+            if asked.sender == sender and _key((asked.params.get("_meta") or {}).get("progressToken")) == _key(token)
         ]
         return found[-1] if found and token is not None else None
 

@@ -20,7 +20,7 @@ from typing import Any
 from dovetail.client.session import ClientSession
 from dovetail.protocol.revisions import HANDSHAKE, REVISIONS
 from dovetail.runtime.connection import Connection
-from dovetail.server.http.endpoint import Endpoint
+from dovetail.server.http.asgi_app import Endpoint
 from dovetail.server.http.sessions import HttpSession
 from dovetail.server.http.stateless import OneWay
 from dovetail.server.session import ServerSession

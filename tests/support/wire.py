@@ -107,9 +107,7 @@ class Wire:
 
     async def shake_hands(self, revision: str, **capabilities: Any) -> dict[str, Any]:
         """Initialize; returns the server's half."""
-        answer = await self.ask(
-            "initialize", protocolVersion=revision, capabilities=capabilities, clientInfo=INFO
-        )
+        answer = await self.ask("initialize", protocolVersion=revision, capabilities=capabilities, clientInfo=INFO)
         self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
         return answer["result"]
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from dovetail import Context, Server
-from dovetail.server.http.endpoint import Endpoint
+from dovetail.server.http.asgi_app import Endpoint
 from tests.support.http import serving
 from tests.support.raw_http import Site
 

@@ -6,7 +6,7 @@ import pytest
 
 from dovetail import Client, LocalError
 from dovetail.testing import Line, Transcript
-from dovetail.testing.matching import HIDDEN
+from dovetail.testing.message_diff import HIDDEN
 from tests.testing.booking import booking
 
 

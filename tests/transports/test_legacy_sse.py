@@ -11,10 +11,10 @@ import pytest
 from dovetail.protocol.errors import ConnectionLost, DovetailError, HttpStatus, InvalidAnswer, LocalError, RemoteError
 from dovetail.protocol.revisions import REVISIONS
 from dovetail.transports import legacy_sse
-from dovetail.transports.aiohttp_client import AiohttpClient
 from dovetail.transports.base import HIGH_WATER
-from dovetail.transports.courier import Courier, TokenAuth
-from dovetail.transports.http_contract import HttpOptions
+from dovetail.transports.http.aiohttp_client import AiohttpClient
+from dovetail.transports.http.contract import HttpOptions
+from dovetail.transports.http.requester import Courier, TokenAuth
 from dovetail.transports.legacy_sse import LegacySseChannel
 from tests.support.peer import nothing_left
 from tests.support.waiting import settled, until

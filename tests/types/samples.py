@@ -10,9 +10,9 @@ import msgspec
 from msgspec.structs import fields
 
 import dovetail.types
+from dovetail.types.client_features import ElicitResult
 from dovetail.types.content import BlobContents, Contents, TextContents
-from dovetail.types.interaction import ElicitResult
-from dovetail.types.shape import Value
+from dovetail.types.serialization import Value
 
 META: dict[str, Any] = {
     "progressToken": "token",
@@ -81,11 +81,7 @@ def _sample(hint: Any) -> Any:
     if origin is list:
         if parts[0] is Contents:
             return [full(TextContents), full(BlobContents)]
-        return (
-            [_sample(part) for part in get_args(parts[0]) or parts]
-            if _is_union(parts[0])
-            else [_sample(parts[0])]
-        )
+        return [_sample(part) for part in get_args(parts[0]) or parts] if _is_union(parts[0]) else [_sample(parts[0])]
     assert _is_union(hint), hint
     lists = [part for part in parts if get_origin(part) is list]
     return _sample(lists[0] if lists else parts[-1])

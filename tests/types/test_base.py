@@ -1,7 +1,7 @@
 """What params and results have in common."""
 
 from dovetail.types.base import CacheableResult, EmptyParams, PageParams, PageResult, Result, RetriedParams
-from dovetail.types.shape import dump, load
+from dovetail.types.serialization import dump, load
 
 
 def test_empty_ones_are_empty_objects() -> None:

@@ -8,7 +8,7 @@ from dovetail.types.capabilities import (
     ListCapability,
     ServerCapabilities,
 )
-from dovetail.types.shape import dump, load
+from dovetail.types.serialization import dump, load
 
 
 def test_declared_and_undeclared_differ() -> None:
@@ -31,8 +31,6 @@ def test_elicitation_says_how() -> None:
 
 
 def test_names_on_the_wire() -> None:
-    value = Implementation(
-        "n", "1", website_url="https://a", icons=[Icon("https://i", "image/png", ["48x48"])]
-    )
+    value = Implementation("n", "1", website_url="https://a", icons=[Icon("https://i", "image/png", ["48x48"])])
     icon = {"src": "https://i", "mimeType": "image/png", "sizes": ["48x48"]}
     assert dump(value) == {"name": "n", "version": "1", "websiteUrl": "https://a", "icons": [icon]}

@@ -18,7 +18,7 @@ from dovetail.types.content import (
     ToolResultContent,
     ToolUse,
 )
-from dovetail.types.shape import Value, dump, load
+from dovetail.types.serialization import Value, dump, load
 
 BLOCKS: list[tuple[Value, dict[str, Any]]] = [
     (

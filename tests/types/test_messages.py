@@ -21,7 +21,7 @@ from dovetail.types.messages import (
     ResourceReference,
     SubscriptionFilter,
 )
-from dovetail.types.shape import dump, load
+from dovetail.types.serialization import dump, load
 
 
 def test_the_handshake() -> None:

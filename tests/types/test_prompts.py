@@ -12,7 +12,7 @@ from dovetail.types.prompts import (
     PromptArgument,
     PromptMessage,
 )
-from dovetail.types.shape import dump, load
+from dovetail.types.serialization import dump, load
 
 
 def test_prompts_on_the_wire() -> None:

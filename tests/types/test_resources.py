@@ -11,7 +11,7 @@ from dovetail.types.resources import (
     ResourceUpdatedParams,
     SubscribeParams,
 )
-from dovetail.types.shape import dump, load
+from dovetail.types.serialization import dump, load
 
 
 def test_lists_are_written_even_when_empty() -> None:
@@ -21,9 +21,7 @@ def test_lists_are_written_even_when_empty() -> None:
 
 
 def test_what_was_read_is_text_or_bytes() -> None:
-    plain = {
-        "contents": [{"uri": "a:b", "text": "t", "x": 1}, {"uri": "a:c", "blob": "eA==", "mimeType": "m"}]
-    }
+    plain = {"contents": [{"uri": "a:b", "text": "t", "x": 1}, {"uri": "a:c", "blob": "eA==", "mimeType": "m"}]}
     read = load(ReadResourceResult, plain)
     assert read.contents == [TextContents("a:b", "t", extra={"x": 1}), BlobContents("a:c", b"x", "m")]
     assert dump(read) == plain

@@ -1,14 +1,7 @@
 """Tasks of the 2025-11-25 revision."""
 
-from dovetail.types.shape import dump, load
-from dovetail.types.tasks import (
-    CreateTaskResult,
-    ListTasksResult,
-    Task,
-    TaskPayload,
-    TaskResult,
-    TaskStatusParams,
-)
+from dovetail.types.serialization import dump, load
+from dovetail.types.tasks import CreateTaskResult, ListTasksResult, Task, TaskPayload, TaskResult, TaskStatusParams
 
 PLAIN = {"taskId": "1", "status": "working", "createdAt": "a", "lastUpdatedAt": "b", "ttl": None}
 

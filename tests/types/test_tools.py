@@ -6,15 +6,13 @@ import msgspec
 import pytest
 
 from dovetail.types.content import Image, Text
-from dovetail.types.shape import dump, load
+from dovetail.types.serialization import dump, load
 from dovetail.types.tools import DATA_MARK, CallToolParams, CallToolResult, Tool, ToolAnnotations
 
 FASTMCP = {"fastmcp": {"wrap_result": True}}
 
 
-def result(
-    content: list[Any], structured: Any = msgspec.UNSET, meta: dict[str, Any] | None = None
-) -> CallToolResult:
+def result(content: list[Any], structured: Any = msgspec.UNSET, meta: dict[str, Any] | None = None) -> CallToolResult:
     return CallToolResult(content, structured, meta=meta)
 
 

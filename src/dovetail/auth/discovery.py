@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from . import guard
+from . import url_guard
 from .challenge import NOTHING, Challenge
 from .errors import AuthorizationFailed, Untrusted, plain
 from .http import Flow, get
@@ -71,11 +71,11 @@ def find_protected(
     """The metadata of a server: where its challenge says, else at the well-known places; None if it has none."""
     named = challenge.resource_metadata
     if named is not None:
-        guard.check_url(named, "The address of the metadata", beside=server_url)
+        url_guard.check_url(named, "The address of the metadata", beside=server_url)
     places = list(protected_places(server_url))
-    home = guard.origin(urlsplit(server_url))
+    home = url_guard.origin(urlsplit(server_url))
     for url in places if named is None else [named, *(place for place in places if place != named)]:
-        response = yield get(url, headers if guard.origin(urlsplit(url)) == home else None)
+        response = yield get(url, headers if url_guard.origin(urlsplit(url)) == home else None)
         if response.status == 200:
             found = read_protected(response.body, url, server_url)
             if found is not None:
@@ -110,7 +110,7 @@ def find_at_origin(server_url: str, headers: Mapping[str, str] | None = None) ->
                 return found
         elif response.status >= 500:
             raise AuthorizationFailed(f"{plain(url)} answered {response.status} instead of metadata")
-    guard.check_url(base, "The server")  # tokens go nowhere without protection
+    url_guard.check_url(base, "The server")  # tokens go nowhere without protection
     return presumed(base)
 
 

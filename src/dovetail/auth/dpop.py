@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from . import guard
+from . import url_guard
 from .errors import TokenRefused
 from .http import Random
+from .jwk import ALGORITHMS, PublicKey, SigningKey, encode64
 from .jwt import check_header, moment, sign, take_apart
-from .keys import ALGORITHMS, PublicKey, SigningKey, encode64
 
 TYPE = "dpop+jwt"
 MAX_AGE = 60.0
@@ -45,14 +45,14 @@ class Prover:
         claims: dict[str, Any] = {"jti": encode64(random(16)), "htm": method, "htu": target(url), "iat": int(now)}
         if token is not None:
             claims["ath"] = token_hash(token)
-        nonce = self._nonces.get(guard.origin(urlsplit(url)))
+        nonce = self._nonces.get(url_guard.origin(urlsplit(url)))
         if nonce is not None:
             claims["nonce"] = nonce
         return sign(claims, self.key, TYPE, {"jwk": self.key.public.jwk})
 
     def learn(self, url: str, headers: Mapping[str, str]) -> bool:
         """Keep the nonce of a response for the next request (section 8.2); whether it is a new one."""
-        nonce, place = headers.get("dpop-nonce"), guard.origin(urlsplit(url))
+        nonce, place = headers.get("dpop-nonce"), url_guard.origin(urlsplit(url))
         if not nonce or len(nonce) > MAX_NONCE or self._nonces.get(place) == nonce:
             return False
         self._nonces[place] = nonce
@@ -157,6 +157,6 @@ def _same_target(named: object, url: str) -> bool:
         return False
     try:
         one, other = urlsplit(target(named)), urlsplit(target(url))
-        return guard.origin(one) == guard.origin(other) and (one.path or "/") == (other.path or "/")
+        return url_guard.origin(one) == url_guard.origin(other) and (one.path or "/") == (other.path or "/")
     except ValueError:
         return False

@@ -12,7 +12,7 @@ from typing import Any, cast
 import msgspec
 
 from .errors import TokenRefused, UnknownKey
-from .keys import ALGORITHMS, PublicKey, SigningKey, decode64, encode64
+from .jwk import ALGORITHMS, PublicKey, SigningKey, decode64, encode64
 
 MAX_TOKEN = 16 * 1024
 LEEWAY = 60.0

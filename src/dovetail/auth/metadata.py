@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from . import guard, scopes
+from . import scopes, url_guard
 from .errors import AuthorizationFailed, Untrusted, plain
 from .http import Document
 
@@ -115,7 +115,7 @@ def read_server(body: bytes, where: str, issuers: tuple[str, ...]) -> Authorizat
     for name in _ENDPOINTS:
         endpoint = fields[name] = document.text(name)
         if endpoint is not None:
-            guard.check_url(endpoint, f"The {name} of {plain(issuer)}", beside=issuer)
+            url_guard.check_url(endpoint, f"The {name} of {plain(issuer)}", beside=issuer)
     supported = document.texts("scopes_supported", 4096)
     return AuthorizationServer(
         issuer=issuer,
@@ -141,7 +141,7 @@ def presumed(base: str) -> AuthorizationServer:
 
 def check_issuer(issuer: str, *, beside: str | None = None) -> None:
     """Refuse what cannot be the identifier of an authorization server (RFC 8414, section 2)."""
-    parts = guard.check_url(issuer, "The authorization server", beside=beside)
+    parts = url_guard.check_url(issuer, "The authorization server", beside=beside)
     if "?" in issuer:
         raise Untrusted(f"The authorization server has a query, which it must not: {plain(parts.geturl())}")
 
@@ -152,7 +152,7 @@ def canonical(url: str) -> str:
     Scheme and host in lower case, no port that goes without saying, no fragment, no slash that is all of a path.
     """
     parts = urlsplit(url)
-    _, host, port = guard.origin(parts)
+    _, host, port = url_guard.origin(parts)
     host = f"[{host}]" if ":" in host else host
     usual = {"https": 443, "http": 80}.get(parts.scheme)
     place = host if port == usual else f"{host}:{port}"
@@ -167,11 +167,11 @@ def covers(resource: str, server_url: str) -> bool:
     Metadata Discovery Requirements"), and are then those of everything there. Paths are compared part by part.
     """
     try:
-        named = guard.check_url(resource, "The resource")
+        named = url_guard.check_url(resource, "The resource")
     except Untrusted:
         return False
     actual = urlsplit(server_url)
-    if guard.origin(named) != guard.origin(actual) or (named.query and named.query != actual.query):
+    if url_guard.origin(named) != url_guard.origin(actual) or (named.query and named.query != actual.query):
         return False
     whole, part = actual.path.rstrip("/").split("/"), named.path.rstrip("/").split("/")
     return whole[: len(part)] == part and not {".", ".."} & {*whole, *part}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 
 from .http import Random
-from .keys import encode64
+from .jwk import encode64
 
 METHOD = "S256"
 

@@ -14,8 +14,8 @@ import msgspec
 
 from dovetail.protocol.errors import LocalError
 
-from . import guard
-from .clients import METHODS, Client
+from . import url_guard
+from .client_authentication import METHODS, Client
 from .errors import AuthorizationFailed, ClientNeeded, Denied, Untrusted, plain
 from .http import Document, Flow, Response, post_json
 from .metadata import AuthorizationServer
@@ -39,7 +39,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     def application_type(self) -> str:
         """Whether it runs on the user's machine ("Application Type and Redirect URI Constraints")."""
         hosts = [urlsplit(uri).hostname or "" for uri in self.redirect_uris]
-        return "native" if all(map(guard.is_loopback, hosts)) else "web"
+        return "native" if all(map(url_guard.is_loopback, hosts)) else "web"
 
     def document(self, client_id: str) -> dict[str, Any]:
         """The document to serve at the URL that is the client's identifier."""
@@ -107,7 +107,7 @@ def register(server: AuthorizationServer, about: About, scope: Iterable[str] = (
 def check_redirect(uri: str) -> None:
     """Refuse what a code must not be sent to (2026-07-28 security considerations, "Communication Security")."""
     try:
-        guard.check_url(uri, "A redirect URI")
+        url_guard.check_url(uri, "A redirect URI")
     except Untrusted as problem:
         raise LocalError(str(problem)) from None
 
@@ -115,7 +115,7 @@ def check_redirect(uri: str) -> None:
 def check_document_url(url: str) -> None:
     """Refuse what cannot be the identifier of a client with a document (https, with a path)."""
     try:
-        parts = guard.check_url(url, "The URL of the client's document")
+        parts = url_guard.check_url(url, "The URL of the client's document")
     except Untrusted as problem:
         raise LocalError(str(problem)) from None
     if parts.scheme != "https" or parts.path in ("", "/") or {".", ".."} & set(parts.path.split("/")):

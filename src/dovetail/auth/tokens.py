@@ -10,7 +10,7 @@ import msgspec
 from dovetail.protocol.errors import LocalError
 
 from . import scopes
-from .clients import Client
+from .client_authentication import Client
 from .errors import AuthorizationFailed, Denied, Untrusted, plain
 from .http import Document, Response
 

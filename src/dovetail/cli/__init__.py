@@ -7,6 +7,6 @@ from collections.abc import Sequence
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and give its exit code."""
-    from .entry import run_command
+    from .main import run_command
 
     return run_command(argv)

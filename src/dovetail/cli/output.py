@@ -63,7 +63,7 @@ def show_value(value: Any) -> None:
 
     text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
     if _rich():
-        from .rich_output import print_json
+        from dovetail.cli.terminal.rich_output import print_json
 
         print_json(printable(text))
     else:
@@ -76,7 +76,7 @@ def show_table(title: str | None, columns: Sequence[str], rows: Rows) -> None:
         rows = [[printable(cell) for cell in row] for row in rows]
         columns = [printable(name) for name in columns]
     if _rich():
-        from .rich_output import print_table
+        from dovetail.cli.terminal.rich_output import print_table
 
         print_table(title, columns, rows)
         return

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 from dovetail.protocol.errors import LocalError
-from dovetail.runtime.pending import OnProgress
+from dovetail.runtime.pending_requests import OnProgress
 from dovetail.types.capabilities import Implementation, ServerCapabilities
 from dovetail.types.messages import Completion, LogLevel
 from dovetail.types.prompts import GetPromptResult, Prompt
@@ -22,7 +22,7 @@ from .roots import Roots
 
 if TYPE_CHECKING:
     from .completion import Reference
-    from .watch import Change
+    from .subscriptions import Change
 
 T = TypeVar("T")
 P = ParamSpec("P")

@@ -11,7 +11,7 @@ from typing import Any, cast
 import msgspec
 
 from dovetail.protocol.errors import DovetailError
-from dovetail.protocol.resource_tree import covers
+from dovetail.protocol.subscriptions import covers
 from dovetail.wire import codec
 
 MAX_ENTRIES = 1000

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from dovetail import __version__
+from dovetail.client.targets.resolve import Target, find_target, reach_with
 from dovetail.protocol.envelope import LOG_LEVEL, request_meta
 from dovetail.protocol.errors import (
     ConnectionLost,
@@ -23,10 +24,10 @@ from dovetail.protocol.extension import Extension, Extensions
 from dovetail.protocol.revisions import REVISIONS
 from dovetail.protocol.revisions.revision import Revision
 from dovetail.runtime.connection import Trace
-from dovetail.runtime.pending import OnProgress, Patience
+from dovetail.runtime.pending_requests import OnProgress, Patience
 from dovetail.types.base import PageResult
 from dovetail.types.capabilities import ClientCapabilities, Implementation, ServerCapabilities
-from dovetail.types.interaction import InputRequired
+from dovetail.types.client_features import InputRequired
 from dovetail.types.messages import CompleteResult, Completion, LogLevel
 from dovetail.types.prompts import GetPromptResult, ListPromptsResult, Prompt
 from dovetail.types.resources import (
@@ -36,33 +37,32 @@ from dovetail.types.resources import (
     Resource,
     ResourceTemplate,
 )
-from dovetail.types.shape import Value
+from dovetail.types.serialization import Value
 from dovetail.types.tools import CallToolResult, ListToolsResult, Tool
 from dovetail.wire import codec
 
-from .again import Repeats
-from .answers import Answers, OnSample
-from .link import Link
+from .elicitation import Mode, OnElicit
+from .http_headers import mirror
 from .logs import Logs, OnLog, first_level, logger
-from .outputs import OutputSchemas
-from .questions import Mode, OnElicit
+from .mrtr import MAX_ROUNDS, Rounds, may_ask_back
+from .output_validation import OutputSchemas
+from .retry_policy import Repeats
 from .roots import Roots
-from .rounds import MAX_ROUNDS, Rounds, may_ask_back
+from .server_requests import Answers, OnSample
 from .session import ClientSession
-from .targets import Target, find_target, reach_with
-from .visits import wants_visit
-from .web import mirror
+from .supervisor import Link
+from .url_elicitation import wants_visit
 
 if TYPE_CHECKING:
+    from dovetail.client.targets.http import Credentials
     from dovetail.runtime.middleware import Chain, Middleware
-    from dovetail.transports.http_contract import HttpOptions
+    from dovetail.transports.http.contract import HttpOptions
 
     from .blocking import BlockingClient
     from .cache import Cache
     from .completion import Debounce, Reference
-    from .http_target import Credentials
-    from .restarts import Restarts
-    from .watch import Change
+    from .retry_policy import Restarts
+    from .subscriptions import Change
 
 MAX_PAGES = 1000
 _NOT_OPEN = "This client is not open: use `async with Client(…)`, or await open()"
@@ -325,7 +325,7 @@ class Client:
             body["_meta"] = extra
         if self.middleware is None and self.cache is None:
             return await self._send(method, body, timeout, progress)
-        from .detour import Detour
+        from .pipeline import Detour
 
         detour = Detour(self._open_link(), self._meta, self.middleware, self.cache if not meta else None)
         send = functools.partial(self._send, method, timeout=timeout, progress=progress)
@@ -354,7 +354,7 @@ class Client:
         self, *uris: str, tools: bool = False, resources: bool = False, prompts: bool = False
     ) -> AsyncGenerator[Change]:
         """Wait for resources, and those below them, or for lists to change; the same on every revision."""
-        from .watch import watch
+        from .subscriptions import watch
 
         link = self._open_link()
         kinds = {"tools": tools, "resources": resources, "prompts": prompts}
@@ -566,7 +566,7 @@ def _new_chain(middleware: Sequence[Middleware]) -> Chain:
 
 
 def _new_restarts() -> Restarts:
-    from .restarts import Restarts
+    from .retry_policy import Restarts
 
     return Restarts()
 

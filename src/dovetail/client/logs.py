@@ -13,7 +13,7 @@ import msgspec
 
 from dovetail.protocol.errors import LocalError
 from dovetail.types.messages import LogLevel, LogParams
-from dovetail.types.shape import load
+from dovetail.types.serialization import load
 
 logger = logging.getLogger("dovetail")
 

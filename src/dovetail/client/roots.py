@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 from dovetail.protocol.errors import LocalError
-from dovetail.types.interaction import Root
+from dovetail.types.client_features import Root
 
 RootLike: TypeAlias = "str | os.PathLike[str] | Root"
 Roots: TypeAlias = "Sequence[RootLike] | Callable[[], Sequence[RootLike] | Awaitable[Sequence[RootLike]]]"

@@ -15,12 +15,12 @@ from dovetail.runtime.call import Call
 from dovetail.runtime.connection import Work
 from dovetail.types.base import Result
 from dovetail.types.capabilities import ClientCapabilities, Implementation
-from dovetail.types.shape import Value
+from dovetail.types.serialization import Value
 from dovetail.wire import codec
 from dovetail.wire.jsonrpc import Id, Notification, Request
 
-from .answers import Answers
-from .visits import Visits
+from .server_requests import Answers
+from .url_elicitation import Visits
 
 if TYPE_CHECKING:
     from .client import Client
@@ -98,7 +98,7 @@ class ClientSession:
         chain = self._client.middleware
         if chain is None or not chain.wraps(call.request.method):
             return self._serve(call)
-        from dovetail.runtime.passing import pass_in
+        from dovetail.runtime.middleware import pass_in
 
         return pass_in(chain, "client", self.server, call, self._serve)
 

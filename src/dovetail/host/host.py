@@ -12,47 +12,45 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
+from dovetail.host.consent.consent import Consent
+from dovetail.host.consent.definition_review import Quarantine, Withheld, no_such
+from dovetail.host.consent.guarded_calls import Calling
+from dovetail.host.consent.guarded_reads import Getting
+from dovetail.host.consent.server_requests import Answering, OnContext
+from dovetail.host.consent.user_prompts import OnHostElicit, Person
+from dovetail.host.models.contract import Model
+from dovetail.host.servers.controller import Keeping
+from dovetail.host.servers.launcher import Launching, OnAuth
+from dovetail.host.servers.supervisor import Bell, Supervised
 from dovetail.policy.approvals import Approvals
-from dovetail.policy.audit import Audit, Unrecorded
+from dovetail.policy.audit.log import Audit, Unrecorded
 from dovetail.policy.definitions import DefinitionKind
-from dovetail.policy.inspection import inspect_names
+from dovetail.policy.inspection.inspector import inspect_names
 from dovetail.policy.policy_file import build_policy
-from dovetail.policy.remembered import Remembered
-from dovetail.policy.switches import Switches
+from dovetail.policy.saved_answers import Remembered
+from dovetail.policy.tool_switches import Switches
 from dovetail.protocol.errors import DovetailError, LocalError, Refused, ToolFailed
-from dovetail.runtime.pending import OnProgress
-from dovetail.runtime.workers import Workers
+from dovetail.runtime.pending_requests import OnProgress
+from dovetail.runtime.thread_pool import Workers
 from dovetail.types.messages import Completion
 from dovetail.types.prompts import GetPromptResult
 from dovetail.types.resources import ReadResourceResult
 from dovetail.types.tools import CallToolResult
 
-from .answering import Answering, OnContext
-from .bell import Bell
-from .calling import Calling
-from .consent import Consent
+from .catalogue import HostPrompt, HostResource, HostTemplate, HostTool, Roster
 from .entries import ServerEntry
+from .error_results import in_words
 from .events import HostEvent, LogLine, OnEvent, ServerStatus, TrafficLine
-from .failing import in_words
-from .getting import Getting
-from .keeping import Keeping
-from .launching import Launching, OnAuth
 from .limits import Limits
-from .models.contract import Model
-from .namespace import HostPrompt, HostResource, HostTemplate, HostTool
-from .person import OnHostElicit, Person
-from .quarantine import Quarantine, Withheld, no_such
-from .roster import Roster
-from .supervision import Supervised
-from .under_way import UnderWay
+from .running_work import UnderWay
 
 if TYPE_CHECKING:
     from dovetail.client.completion import Reference
-    from dovetail.policy.questions import OnApprove
+    from dovetail.host.chat.chat import Chat
+    from dovetail.host.config.file_watch import ConfigChange, ConfigWatch
+    from dovetail.policy.approval_questions import OnApprove
     from dovetail.policy.rules import Policy
 
-    from .chat import Chat
-    from .config.watching import ConfigChange, ConfigWatch
     from .secrets import Secrets
 
 logger = logging.getLogger("dovetail")
@@ -143,7 +141,7 @@ class Host:
         With `watch`, a change of the files is taken up while the host runs: only what changed restarts. Files that
         are `optional` count after the others, and need not be there yet.
         """
-        from .config.watching import ConfigWatch
+        from dovetail.host.config.file_watch import ConfigWatch
 
         if not files:
             raise LocalError('Name a configuration file, as in Host.from_config("mcp.json")')
@@ -375,7 +373,7 @@ class Host:
 
     def chat(self, **options: Any) -> Chat:
         """A conversation with a model that may use the servers; the options are those of `Chat`."""
-        from .chat import Chat
+        from dovetail.host.chat.chat import Chat
 
         return Chat(self, **options)
 

@@ -11,11 +11,11 @@ from typing import TypeAlias
 
 import msgspec
 
-from dovetail.client.accounts import TokenStore, default_tokens
+from dovetail.client.auth.token_store import TokenStore, default_tokens
+from dovetail.host.config.variables import INPUT
 from dovetail.policy.launch import LaunchSpec
 from dovetail.protocol.errors import LocalError
 
-from .config.variables import INPUT
 from .entries import Input, ServerEntry
 
 OnInput: TypeAlias = "Callable[[str, Input], str | Awaitable[str | None] | None]"

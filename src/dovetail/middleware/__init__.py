@@ -14,24 +14,24 @@ from typing import TYPE_CHECKING
 from dovetail import lazily
 
 if TYPE_CHECKING:
-    from dovetail.middleware.cleaning import CleanOutput
-    from dovetail.middleware.masking import MaskErrors
-    from dovetail.middleware.rates import RateLimit
-    from dovetail.middleware.retries import Retries
-    from dovetail.middleware.sizes import SizeLimit
+    from dovetail.middleware.mask_errors import MaskErrors
+    from dovetail.middleware.rate_limit import RateLimit
+    from dovetail.middleware.retry import Retries
+    from dovetail.middleware.sanitize import CleanOutput
+    from dovetail.middleware.size_limit import SizeLimit
     from dovetail.middleware.telemetry import Telemetry
     from dovetail.middleware.timing import Timing
     from dovetail.runtime.middleware import Exchange, Middleware, Proceed
 
 _HOMES = {
-    "CleanOutput": "middleware.cleaning",
+    "CleanOutput": "middleware.sanitize",
     "Exchange": "runtime.middleware",
-    "MaskErrors": "middleware.masking",
+    "MaskErrors": "middleware.mask_errors",
     "Middleware": "runtime.middleware",
     "Proceed": "runtime.middleware",
-    "RateLimit": "middleware.rates",
-    "Retries": "middleware.retries",
-    "SizeLimit": "middleware.sizes",
+    "RateLimit": "middleware.rate_limit",
+    "Retries": "middleware.retry",
+    "SizeLimit": "middleware.size_limit",
     "Telemetry": "middleware.telemetry",
     "Timing": "middleware.timing",
 }

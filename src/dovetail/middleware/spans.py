@@ -16,13 +16,7 @@ from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import Link, SpanKind, Status, StatusCode, TracerProvider
 
 from dovetail import __version__
-from dovetail.protocol.errors import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    ProtocolError,
-    RemoteError,
-    Timeout,
-)
+from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError, RemoteError, Timeout
 from dovetail.runtime.middleware import Exchange, Proceed
 
 SCOPE = "dovetail"

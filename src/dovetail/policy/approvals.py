@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from dovetail.protocol.redaction import redact
-from dovetail.storage.folders import user_folder
+from dovetail.text.redact import redact
+from dovetail.userdata.folders import user_folder
 
 from .launch import LaunchSpec, without_secrets
 from .user_file import UserFile

@@ -9,12 +9,11 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from dovetail.policy.inspection.invisible_chars import show_hidden
 from dovetail.types.prompts import Prompt
 from dovetail.types.resources import ResourceTemplate
-from dovetail.types.shape import dump
+from dovetail.types.serialization import dump
 from dovetail.types.tools import Tool
-
-from .hidden_text import show_hidden
 
 DefinitionKind: TypeAlias = Literal["tool", "prompt", "template", "instructions"]
 Defined: TypeAlias = Tool | Prompt | ResourceTemplate

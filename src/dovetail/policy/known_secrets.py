@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from dovetail.protocol.redaction import REDACTED
+from dovetail.text.redact import REDACTED
 
 MIN_SECRET = 6
 """Characters; every other text would have something shorter in it by chance."""

@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from dovetail.protocol.redaction import REDACTED, is_secret, redact_text
+from dovetail.text.redact import REDACTED, is_secret, redact_text
 
 
 class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):

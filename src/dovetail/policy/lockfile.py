@@ -11,9 +11,8 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from dovetail.protocol.errors import LocalError
-from dovetail.storage.base import StoreUnusable
-from dovetail.storage.folders import user_folder
-from dovetail.storage.private_file import locked, read_file, write_shared
+from dovetail.userdata.folders import user_folder
+from dovetail.userdata.private_file import FileUnusable, locked, read_file, write_shared
 
 from .definitions import Definition, DefinitionKind, difference
 
@@ -121,7 +120,7 @@ class LockFile:
         """What it holds; None if there is no such file."""
         try:
             content = read_file(self.path)
-        except StoreUnusable as problem:
+        except FileUnusable as problem:
             raise LocalError(str(problem)) from None
         return None if content is None else decode_lock(content, str(self.path))
 
@@ -133,7 +132,7 @@ class LockFile:
                 lock = new(before or Lock())
                 if before is None or lock != before:
                     write_shared(self.path, lock.encode())
-        except StoreUnusable as problem:
+        except FileUnusable as problem:
             raise LocalError(str(problem)) from None
         return lock
 

@@ -11,9 +11,8 @@ from typing import Any, Literal, cast
 import msgspec
 
 from dovetail.protocol.errors import LocalError
-from dovetail.storage.base import StoreUnusable
-from dovetail.storage.folders import user_folder
-from dovetail.storage.private_file import read_file
+from dovetail.userdata.folders import user_folder
+from dovetail.userdata.private_file import FileUnusable, read_file
 
 from .actions import Kind, Verdict
 from .conditions import Condition, Equals, Like, OneOf, Outside, Under
@@ -69,7 +68,7 @@ def load_rules(path: Path) -> tuple[Rule, ...]:
             return ()
         text = content.decode()
         source = tomllib.loads(text)
-    except StoreUnusable as problem:
+    except FileUnusable as problem:
         raise LocalError(str(problem)) from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
         raise LocalError(f"{path} is no TOML: {problem}") from None

@@ -6,10 +6,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 import msgspec
 
+from dovetail.policy.inspection.inspector import Inspector
+
+from .approval_questions import DefinitionQuestion
 from .definitions import Definition
-from .inspection import Inspector
 from .lockfile import Lock, Status
-from .questions import DefinitionQuestion
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

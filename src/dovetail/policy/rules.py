@@ -8,13 +8,13 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from dovetail.policy.inspection.invisible_chars import show_hidden
 from dovetail.protocol.errors import LocalError
 from dovetail.types.tools import ToolAnnotations
 
 from .actions import Action, Decision, Kind, Verdict
 from .conditions import Condition, all_hold, any_holds
 from .globs import matches
-from .hidden_text import show_hidden
 
 Hint: TypeAlias = Literal["read_only", "destructive", "idempotent", "open_world"]
 

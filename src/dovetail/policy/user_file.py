@@ -9,8 +9,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from dovetail.protocol.errors import LocalError
-from dovetail.storage.base import StoreUnusable
-from dovetail.storage.private_file import check_only_ours, locked, read_file, write_private
+from dovetail.userdata.private_file import FileUnusable, check_only_ours, locked, read_file, write_private
 
 T = TypeVar("T")
 
@@ -45,7 +44,7 @@ class UserFile(Generic[T]):
                 value = new(self._read())
                 text = msgspec.json.encode(value, order="deterministic")
                 write_private(self.path, msgspec.json.format(text, indent=2) + b"\n")
-        except StoreUnusable as problem:
+        except FileUnusable as problem:
             raise LocalError(str(problem)) from None
         return value
 
@@ -54,7 +53,7 @@ class UserFile(Generic[T]):
             check_only_ours(self.path)
             content = read_file(self.path)
             return self._empty if content is None else msgspec.json.decode(content, type=self._kind)
-        except StoreUnusable as problem:
+        except FileUnusable as problem:
             raise LocalError(str(problem)) from None
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
             raise LocalError(f"{self.path} cannot be read ({problem}): mend it, or remove it to begin anew") from None

@@ -15,7 +15,6 @@ from typing import Any, TypeAlias
 
 from dovetail.wire.jsonrpc import Failure, Invalid, Message, Notification, Request, Response
 
-from .edge import Headers, Refusal
 from .envelope import VERSION, meta_of, unsupported
 from .errors import (
     HEADER_MISMATCH,
@@ -26,6 +25,7 @@ from .errors import (
     ProtocolError,
 )
 from .headers import DRAFT_HEADER_MISMATCH, PROTOCOL_VERSION, VERSION_KEY, check_headers
+from .request_guard import Headers, Refusal
 from .revisions import REVISIONS, Revision
 
 PathsOf: TypeAlias = "Callable[[str], Mapping[tuple[str, ...], str] | None]"

@@ -7,11 +7,11 @@ from typing import Any, cast
 
 import msgspec
 
+from dovetail.protocol.revisions.revision import Revision
 from dovetail.types.capabilities import ClientCapabilities, Implementation
-from dovetail.types.shape import dump, load
+from dovetail.types.serialization import dump, load
 
 from .errors import INVALID_PARAMS, UNSUPPORTED_VERSION, ProtocolError
-from .revisions.revision import Revision
 from .terms import Terms
 
 PREFIX = "io.modelcontextprotocol/"

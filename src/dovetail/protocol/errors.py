@@ -25,6 +25,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dovetail.types.errors import DovetailError as DovetailError
+from dovetail.types.errors import LocalError as LocalError
+
 if TYPE_CHECKING:
     from dovetail.types.tools import CallToolResult
 
@@ -43,14 +46,6 @@ REJECTED = -1
 
 MODERN_CODES = frozenset({HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION})
 """Codes that only a server of the envelope era sends (versioning, "Backward Compatibility")."""
-
-
-class DovetailError(Exception):
-    """The root of every error that Dovetail raises."""
-
-
-class LocalError(DovetailError):
-    """Dovetail was used in a way it cannot serve; the message says what to change."""
 
 
 class RemoteError(DovetailError):

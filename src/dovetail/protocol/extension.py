@@ -38,9 +38,7 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if not re.match(_IDENTIFIER, self.id):
-            raise LocalError(
-                f"An extension id needs a prefix and a name, such as 'com.example/notes': {self.id!r}"
-            )
+            raise LocalError(f"An extension id needs a prefix and a name, such as 'com.example/notes': {self.id!r}")
 
 
 class Extensions:

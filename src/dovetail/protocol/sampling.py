@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from dovetail.types.client_features import ModelHint, SamplingMessage
 from dovetail.types.content import SamplingContent, ToolResultContent, ToolUse
-from dovetail.types.interaction import ModelHint, SamplingMessage
 
 from .errors import INVALID_PARAMS, ProtocolError
 

@@ -19,7 +19,7 @@ from dovetail.wire.jsonrpc import Failure, Id, Invalid, Message, Notification, R
 from dovetail.wire.lines import TooLong
 
 from .call import Call
-from .pending import PendingRequests
+from .pending_requests import PendingRequests
 
 logger = logging.getLogger("dovetail")
 
@@ -206,7 +206,7 @@ class Connection:
 
     def overlong(self, line: TooLong) -> None:
         """Refuse a line above the limit, telling whoever can be told."""
-        from dovetail.wire.salvage import outline_of_ends
+        from dovetail.wire.recover_id import outline_of_ends
 
         seen = outline_of_ends(line.head, line.tail)
         message = f"Message too long: {line.size} bytes"

@@ -14,42 +14,36 @@ from dovetail.protocol.extension import Extension, Extensions
 from dovetail.protocol.paging import Pager
 from dovetail.protocol.revisions import REVISIONS
 from dovetail.protocol.revisions.revision import Revision
-from dovetail.runtime.workers import Workers
+from dovetail.runtime.thread_pool import Workers
+from dovetail.server.features.list_pages import Listing
+from dovetail.server.features.subscriptions import ListKind
+from dovetail.server.features.tools import RegisteredTool, ToolOptions, make_tool
 from dovetail.transports.base import Channel
-from dovetail.types.capabilities import (
-    Icon,
-    Implementation,
-    ListCapability,
-    ResourcesCapability,
-    ServerCapabilities,
-)
+from dovetail.types.capabilities import Icon, Implementation, ListCapability, ResourcesCapability, ServerCapabilities
 from dovetail.types.messages import SubscriptionFilter
 from dovetail.types.prompts import ListPromptsResult
 from dovetail.types.resources import ListResourcesResult, ListResourceTemplatesResult
-from dovetail.types.shape import Value, dump
+from dovetail.types.serialization import Value, dump
 from dovetail.types.tools import ListToolsResult
 
 from .lifespan import SharedLifespan
-from .listing import Listing
 from .registry import Registry
 from .session import ServerSession
-from .subscriptions import ListKind
-from .tools import RegisteredTool, ToolOptions, make_tool
 
 if TYPE_CHECKING:
-    from dovetail.auth.verify import Principal
+    from dovetail.auth.token_verification import Principal
     from dovetail.protocol.seal import KeyRing
     from dovetail.runtime.middleware import Chain, Middleware
+    from dovetail.server.features.completion import Completions, RegisteredCompletion
+    from dovetail.server.features.prompts import PromptOptions, RegisteredPrompt
+    from dovetail.server.features.resources import RegisteredResource, ResourceOptions
+    from dovetail.server.features.url_elicitation import Visits
+    from dovetail.server.http.asgi_app import Endpoint
+    from dovetail.server.http.options import AsgiOptions
+    from dovetail.server.mrtr.suspended_calls import Desk
+    from dovetail.server.run.http import RunOptions
 
-    from .completion import Completions, RegisteredCompletion
-    from .http.endpoint import Endpoint
-    from .http.options import AsgiOptions
-    from .http.running import RunOptions
-    from .mounting import Mount
-    from .prompts import PromptOptions, RegisteredPrompt
-    from .resources import RegisteredResource, ResourceOptions
-    from .rounds import Desk
-    from .visits import Visits
+    from .mount import Mount
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Lifespan = Callable[["Server"], contextlib.AbstractAsyncContextManager[Any]]
@@ -141,7 +135,7 @@ class Server:
 
     def resource(self, uri: str, **options: Unpack[ResourceOptions]) -> Callable[[Function], Function]:
         """Offer what a function returns as the resource at a URI, or at all that fit an RFC 6570 template."""
-        from .resources import make_resource
+        from dovetail.server.features.resources import make_resource
 
         _refuse_misplaced("resource", uri, not callable(uri), '("config://app")')
 
@@ -160,7 +154,7 @@ class Server:
 
     def prompt(self, function: Callable[..., Any] | None = None, /, **options: Unpack[PromptOptions]) -> Any:
         """Offer a function as a prompt: its parameters are the prompt's arguments."""
-        from .prompts import make_prompt
+        from dovetail.server.features.prompts import make_prompt
 
         _refuse_misplaced("prompt", function, function is None or callable(function), "(name=…)")
 
@@ -200,7 +194,7 @@ class Server:
 
         URIs stay as they are. Its handlers run with its own lifespan.
         """
-        from .mounting import Mount, check_mountable
+        from .mount import Mount, check_mountable
 
         check_mountable(self, other)
         mount = Mount(self, other, prefix)
@@ -249,7 +243,7 @@ class Server:
         period to finish.
         """
         if transport == "http":
-            from .http.running import run_http
+            from dovetail.server.run.http import run_http
 
             run_http(self, grace=grace, **options)
             return
@@ -259,11 +253,11 @@ class Server:
         if unknown := options.keys() - set(takes):
             raise LocalError(f"A server over {transport} has no option {', '.join(sorted(unknown))}")
         if transport == "stdio":
-            from .run import run_stdio
+            from dovetail.server.run.stdio import run_stdio
 
             run_stdio(self, grace)
             return
-        from .listening import run_tcp, run_unix
+        from dovetail.server.run.sockets import run_tcp, run_unix
 
         if transport == "unix":
             run_unix(self, options.get("path", ""), grace)
@@ -275,13 +269,13 @@ class Server:
 
         It needs no lifespan of the application that it is mounted in.
         """
-        from .http.endpoint import make_endpoint
+        from dovetail.server.http.asgi_app import make_endpoint
 
         return make_endpoint(self, options)
 
     async def serve(self, channel: Channel, *, grace: float = 5.0) -> None:
         """Serve one client over a channel until it goes."""
-        from .run import Serving
+        from dovetail.server.run.stdio import Serving
 
         await Serving(self, channel, grace).run()
 
@@ -323,7 +317,7 @@ class Server:
 
     def can_watch(self, uri: str, principal: str | None) -> bool:
         """Whether there is such a resource, or one below it."""
-        from .watching import is_watchable
+        from dovetail.server.features.subscriptions import is_watchable
 
         return is_watchable(self, uri, principal)
 
@@ -364,7 +358,7 @@ class Server:
     @functools.cached_property
     def completions(self) -> Completions:
         """Who suggests values for what."""
-        from .completion import Completions
+        from dovetail.server.features.completion import Completions
 
         return Completions(self._completion_rate)
 
@@ -372,15 +366,14 @@ class Server:
     def desk(self) -> Desk:
         """Where calls wait that asked something; `state_keys` lets other processes take them up."""
         from dovetail.protocol.seal import KeyRing
-
-        from .rounds import Desk
+        from dovetail.server.mrtr.suspended_calls import Desk
 
         return Desk(self._ring or KeyRing([os.urandom(32)]))
 
     @functools.cached_property
     def visits(self) -> Visits:
         """Who was asked to open which page."""
-        from .visits import Visits
+        from dovetail.server.features.url_elicitation import Visits
 
         return Visits()
 

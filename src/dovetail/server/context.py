@@ -19,9 +19,9 @@ from dovetail.protocol.errors import (
     RemoteError,
 )
 from dovetail.runtime.call import Call
-from dovetail.runtime.pending import OnProgress, Patience
+from dovetail.runtime.pending_requests import OnProgress, Patience
 from dovetail.types.capabilities import ClientCapabilities, Implementation
-from dovetail.types.interaction import (
+from dovetail.types.client_features import (
     CreateMessageResult,
     ElicitResult,
     InputRequest,
@@ -30,17 +30,17 @@ from dovetail.types.interaction import (
     Root,
     method_of,
 )
-from dovetail.types.shape import Value
+from dovetail.types.serialization import Value
 from dovetail.wire import codec
 from dovetail.wire.jsonrpc import Id
 
 if TYPE_CHECKING:
-    from dovetail.protocol.rounds import Journal
+    from dovetail.protocol.mrtr import Journal
+    from dovetail.server.features.logging import Log
+    from dovetail.server.mrtr.client_requests import Answer, Prompt, Questions, SampleOptions
+    from dovetail.server.mrtr.suspendable_call import Interview
 
     from .app import Server
-    from .interview import Interview
-    from .logs import Log
-    from .questions import Answer, Prompt, Questions, SampleOptions
 
 
 class Context:
@@ -97,7 +97,7 @@ class Context:
     @property
     def log(self) -> Log:
         """Messages to the client: `await ctx.log.info("booking", city=city)`."""
-        from .logs import Log
+        from dovetail.server.features.logging import Log
 
         return Log(lambda: self._call, self.server.info.name)
 
@@ -114,7 +114,7 @@ class Context:
     def ask(self) -> Questions:
         """Questions as values, for a handler that returns `InputRequired` itself."""
         if self._questions is None:
-            from .questions import Questions
+            from dovetail.server.mrtr.client_requests import Questions
 
             terms, mute = self._call.terms, self._call.outlet.mute
             if mute is not None and terms.revision.server_requests == "direct":
@@ -126,8 +126,8 @@ class Context:
         self, message: str, form: type | dict[str, Any] | None = None, *, key: str | None = None
     ) -> Answer:
         """Ask the user to fill in a form made from a type, or from a schema; without one, for consent only."""
-        from .forms import form_for
-        from .questions import answer_of
+        from dovetail.server.mrtr.client_requests import answer_of
+        from dovetail.server.mrtr.forms import form_for
 
         result = await self._ask(self.ask.elicit(message, form), key)
         assert isinstance(result, ElicitResult)
@@ -139,8 +139,8 @@ class Context:
         An accepted answer says that the user agreed to go there, not what came of it. Where the revision names
         such visits, the answer's `id` is for `elicitation_complete`; a page that has to know it gets one by `id`.
         """
-        from .questions import answer_of
-        from .visits import begin_visit
+        from dovetail.server.features.url_elicitation import begin_visit
+        from dovetail.server.mrtr.client_requests import answer_of
 
         question = self.ask.elicit_url(message, url, id)
         visit = begin_visit(question.params, self.server, self._call)
@@ -172,7 +172,7 @@ class Context:
         The result is what JSON makes of what the function returns; a failure raises `StepFailed`, also when
         it happened in an earlier round.
         """
-        from .steps import outcome_of, take_step, work_of
+        from dovetail.server.mrtr.steps import outcome_of, take_step, work_of
 
         work = work_of(self, self.server.workers, functools.partial(function, *args, **kwargs))
         if self._interview is not None:
@@ -198,7 +198,7 @@ class Context:
         pending, chain = self._call.connection.pending, session_of(self._call).middleware
         body = dict(params) if params else {}
         if chain is not None and chain.wraps(method):
-            from dovetail.runtime.passing import pass_out
+            from dovetail.runtime.middleware import pass_out
 
             return await pass_out(chain, "server", self._call, method, body, timeout, progress)
         id = pending.take_id()
@@ -264,13 +264,13 @@ class Context:
             raise InvalidAnswer(problem.message) from None
 
     async def _ask(self, question: InputRequest, key: str | None) -> Any:
-        from .steps import refuse_within_step
+        from dovetail.server.mrtr.steps import refuse_within_step
 
         refuse_within_step(self, method_of(question))
         if self._interview is not None:
             return await self._interview.ask(question, key)
         if key is not None:
-            from dovetail.protocol.rounds import Journal
+            from dovetail.protocol.mrtr import Journal
 
             self._journal = self._journal or Journal()
             self._journal.key("", key)
@@ -281,7 +281,7 @@ async def ask_directly(
     asked: InputRequired, make: Callable[[], Context], run: Callable[[Context], Awaitable[Value]]
 ) -> Value:
     """Put the questions that a handler returned, where a revision lets a server ask, and run it again."""
-    from dovetail.protocol.rounds import MAX_ROUNDS, too_many_rounds
+    from dovetail.protocol.mrtr import MAX_ROUNDS, too_many_rounds
 
     for _ in range(MAX_ROUNDS):
         context = make()

@@ -44,9 +44,7 @@ class Registry(Generic[Item]):
     def add(self, key: str, item: Item) -> None:
         """Add an item; a key can be taken only once."""
         if key in self._items:
-            raise LocalError(
-                f"There is a {self._noun} {key!r} already; remove it first, or give another name"
-            )
+            raise LocalError(f"There is a {self._noun} {key!r} already; remove it first, or give another name")
         self._items[key] = item
         try:
             self._on_change()

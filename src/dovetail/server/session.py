@@ -20,9 +20,10 @@ from dovetail.protocol.lifecycle import ServerLifecycle
 from dovetail.protocol.terms import Terms
 from dovetail.runtime.call import Call
 from dovetail.runtime.connection import Connection, Work
+from dovetail.server.features.subscriptions import Subscriptions
 from dovetail.types.base import PageParams, Result, RetriedParams
 from dovetail.types.capabilities import ServerCapabilities
-from dovetail.types.interaction import InputRequired
+from dovetail.types.client_features import InputRequired
 from dovetail.types.messages import (
     CompleteParams,
     DiscoverResult,
@@ -33,21 +34,20 @@ from dovetail.types.messages import (
 )
 from dovetail.types.prompts import GetPromptParams
 from dovetail.types.resources import ReadResourceParams, SubscribeParams
-from dovetail.types.shape import Value
+from dovetail.types.serialization import Value
 from dovetail.types.tools import CallToolParams
 from dovetail.wire import codec
 from dovetail.wire.jsonrpc import Id, Notification, Request
 
 from .context import Context, ask_directly
-from .subscriptions import Subscriptions
 
 if TYPE_CHECKING:
     from dovetail.runtime.middleware import Chain
+    from dovetail.server.features.logging import Flow
+    from dovetail.server.mrtr.suspendable_call import Interview
+    from dovetail.server.mrtr.suspended_calls import Given
 
     from .app import Server
-    from .interview import Interview
-    from .logs import Flow
-    from .rounds import Given
 
 DEFAULT_LOG_LEVEL = "info"
 """What a client of the handshake era hears of before it has said what it wants to (logging, "Setting Log Level")."""
@@ -83,7 +83,7 @@ class ServerSession:
     @functools.cached_property
     def log_flow(self) -> Flow:
         """How many log messages this client gets."""
-        from .logs import Flow
+        from dovetail.server.features.logging import Flow
 
         return Flow()
 
@@ -137,7 +137,7 @@ class ServerSession:
         chain = self._server.middleware
         if chain is None or not chain.wraps(call.request.method):
             return self._serve(call)
-        from dovetail.runtime.passing import pass_in
+        from dovetail.runtime.middleware import pass_in
 
         # The requests that come right after initialize need its outcome.
         answer = self._serve(call) if call.request.method == "initialize" else None
@@ -232,9 +232,7 @@ class ServerSession:
         server, revision = self._server, call.terms.revision
         found = server.find_resource(params.uri)
         if found is None or not server.shows(call.terms.principal, "resource", found[0].key):
-            raise ProtocolError(
-                revision.not_found_code, f"Resource not found: {params.uri}", {"uri": params.uri}
-            )
+            raise ProtocolError(revision.not_found_code, f"Resource not found: {params.uri}", {"uri": params.uri})
         resource, variables = found
 
         async def run(context: Context) -> Value:
@@ -270,7 +268,7 @@ class ServerSession:
             else:
                 context = Context(server, call)
                 if params.input_responses:
-                    from .visits import page_answer
+                    from dovetail.server.features.url_elicitation import page_answer
 
                     context.answers = page_answer(revision, params.input_responses)
                 result = await run(context)
@@ -280,9 +278,7 @@ class ServerSession:
 
         return work
 
-    def _begin(
-        self, call: Call, run: Run, interview: Interview, given: Given
-    ) -> Callable[[], Awaitable[Value]]:
+    def _begin(self, call: Call, run: Run, interview: Interview, given: Given) -> Callable[[], Awaitable[Value]]:
         context = Context(self._server, call)
         context.attach(interview)
         context.answers, context.state = given.answers, given.state
@@ -303,7 +299,7 @@ class ServerSession:
         server.completions.admit(call.terms.principal or id(self))
 
         async def work() -> bytes:
-            from .completion import complete
+            from dovetail.server.features.completion import complete
 
             result = await complete(server, call, params)
             return codec.encode(server.finish(call.terms.revision, "completion/complete", result))

@@ -6,9 +6,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from .base import StoreClosed, Subscription
 from .bus import Listener, LocalBus
-from .expiring import NEVER, Expiring
+from .contract import StoreClosed, Subscription
+from .ttl_table import NEVER, Expiring
 
 _FREED_AT_ONCE = 100
 """What one operation frees at most: more than it can add, so that what has ended is freed, and never a pause."""

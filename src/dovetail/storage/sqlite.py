@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from .base import StoreClosed, StoreError, Subscription
 from .bus import Listener, LocalBus
-from .ordered import beyond
+from .contract import StoreClosed, StoreError, Subscription
+from .sorted_names import beyond
 from .sqlite_file import connect, prepare
-from .writer import FORKED, Writer
+from .sqlite_writer import FORKED, Writer
 
 _NEVER = float("inf")
 

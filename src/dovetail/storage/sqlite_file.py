@@ -6,7 +6,7 @@ import os
 import sqlite3
 import time
 
-from .base import StoreUnusable
+from .contract import StoreUnusable
 
 APPLICATION = 0x44_6F_76_74  # "Dovt", where SQLite keeps whose file it is
 VERSION = 1

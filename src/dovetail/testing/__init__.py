@@ -10,33 +10,34 @@ from typing import TYPE_CHECKING
 from dovetail import lazily
 
 if TYPE_CHECKING:
-    from .authority.authority import DevAuth
-    from .comparing import Change, changes, report
-    from .describing import Interface, interface
-    from .playback import TranscriptDiffers, play_back
-    from .replay import Replay
-    from .script import Asked, Script, UnexpectedQuestion
+    from dovetail.testing.auth_server.dev_auth import DevAuth
+
+    from .interface import Interface, interface
+    from .interface_diff import Change, changes, report
+    from .scripted_answers import Asked, Script, UnexpectedQuestion
     from .snapshot import SnapshotDiffers, check_snapshot, load_snapshot, save_snapshot
     from .transcript import Line, Transcript
+    from .transcript_playback import TranscriptDiffers, play_back
+    from .transcript_server import Replay
 
 _HOMES = {
-    "Asked": "testing.script",
-    "Change": "testing.comparing",
-    "DevAuth": "testing.authority.authority",
-    "Interface": "testing.describing",
+    "Asked": "testing.scripted_answers",
+    "Change": "testing.interface_diff",
+    "DevAuth": "testing.auth_server.dev_auth",
+    "Interface": "testing.interface",
     "Line": "testing.transcript",
-    "Replay": "testing.replay",
-    "Script": "testing.script",
+    "Replay": "testing.transcript_server",
+    "Script": "testing.scripted_answers",
     "SnapshotDiffers": "testing.snapshot",
     "Transcript": "testing.transcript",
-    "TranscriptDiffers": "testing.playback",
-    "UnexpectedQuestion": "testing.script",
-    "changes": "testing.comparing",
+    "TranscriptDiffers": "testing.transcript_playback",
+    "UnexpectedQuestion": "testing.scripted_answers",
+    "changes": "testing.interface_diff",
     "check_snapshot": "testing.snapshot",
-    "interface": "testing.describing",
+    "interface": "testing.interface",
     "load_snapshot": "testing.snapshot",
-    "play_back": "testing.playback",
-    "report": "testing.comparing",
+    "play_back": "testing.transcript_playback",
+    "report": "testing.interface_diff",
     "save_snapshot": "testing.snapshot",
 }
 

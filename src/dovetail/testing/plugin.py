@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from dovetail.client.blocking import BlockingClient
     from dovetail.client.client import Client
 
-    from .describing import Interface
-    from .replay import Replay
-    from .script import Script
+    from .interface import Interface
+    from .scripted_answers import Script
     from .transcript import Transcript
+    from .transcript_server import Replay
 
 _OWN = ("revision", "revisions", "transcript", "hide")
 _OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
@@ -96,7 +96,7 @@ def mcp_revision(request: pytest.FixtureRequest) -> str | None:
 @pytest.fixture
 def mcp_script(request: pytest.FixtureRequest) -> Iterator[Script]:
     """The answers to what the server asks; a test ends in failure if one is left, or was missing."""
-    from .script import Script
+    from .scripted_answers import Script
 
     script = Script()
 
@@ -207,8 +207,8 @@ class _Setting:
     def _use(self, request: pytest.FixtureRequest, options: dict[str, Any]) -> None:
         from dovetail.protocol.errors import LocalError
 
-        from .replay import Replay
         from .transcript import SECRETS, Transcript
+        from .transcript_server import Replay
 
         path: Path = request.path.parent / options["transcript"]
         if request.config.getoption("--mcp-update"):

@@ -9,9 +9,9 @@ import msgspec
 
 from dovetail.protocol.errors import LocalError
 
-from .comparing import changes, report
-from .describing import Interface
-from .matching import pretty
+from .interface import Interface
+from .interface_diff import changes, report
+from .message_diff import pretty
 
 
 class SnapshotDiffers(AssertionError):

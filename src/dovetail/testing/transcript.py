@@ -11,7 +11,7 @@ import msgspec
 
 from dovetail.protocol.errors import LocalError
 
-from .matching import HIDDEN
+from .message_diff import HIDDEN
 
 SECRETS = frozenset(
     {

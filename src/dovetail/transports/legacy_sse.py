@@ -9,14 +9,14 @@ from urllib.parse import urljoin
 from dovetail.protocol.errors import ConnectionLost, DovetailError, InvalidAnswer, LocalError
 from dovetail.protocol.headers import standard_headers
 from dovetail.protocol.revisions import Revision
+from dovetail.transports.http.contract import HttpAnswer
+from dovetail.transports.http.requester import Courier, media_type, not_a_message, origin, read_refusal
 from dovetail.wire.jsonrpc import Id
 from dovetail.wire.sse import Event, EventParser, EventTooLong
 
 from .base import HIGH_WATER, MAX_LINE, Receiver
-from .courier import Courier, media_type, not_a_message, origin, read_refusal
-from .http_contract import HttpAnswer
-from .lane import Lane
-from .outline import Params, Sent, outline
+from .message_head import Params, Sent, outline
+from .ordered_sender import Lane
 
 logger = logging.getLogger("dovetail")
 

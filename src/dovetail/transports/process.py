@@ -15,9 +15,9 @@ from dovetail.wire.jsonrpc import Id
 from dovetail.wire.lines import TooLong
 
 from .base import MAX_LINE, Receiver
-from .guardian import Guardian, end_group
-from .stream_channel import StreamChannel
-from .streams import LineSource, line_sink, line_source
+from .fd_channel import StreamChannel
+from .fd_io import LineSource, line_sink, line_source
+from .orphan_guard import Guardian, end_group
 
 _EXIT_SECONDS = 2.0
 _TERM_SECONDS = 2.0

@@ -18,13 +18,8 @@ from dovetail.protocol.errors import ConnectionLost, LocalError
 from dovetail.wire.lines import TooLong
 
 from .base import MAX_LINE, Receiver
-from .stream_channel import StreamChannel
-from .streams import (
-    OnEnd,
-    OnLine,
-    Splitting,
-    TurnBacklog,
-)
+from .fd_channel import StreamChannel
+from .fd_io import OnEnd, OnLine, Splitting, TurnBacklog
 
 if TYPE_CHECKING:
     from ssl import SSLContext

@@ -12,8 +12,8 @@ import os
 import sys
 
 from .base import MAX_LINE, Receiver
-from .stream_channel import StreamChannel
-from .streams import line_sink, line_source
+from .fd_channel import StreamChannel
+from .fd_io import line_sink, line_source
 
 
 class StdioChannel(StreamChannel):

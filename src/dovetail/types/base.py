@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from .shape import Value
+from .serialization import Value
 
 CacheScope = Literal["public", "private"]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import msgspec
 
 from .capabilities import Icon
-from .shape import Either, Value
+from .serialization import Either, Value
 
 Role = Literal["user", "assistant"]
 

@@ -6,7 +6,7 @@ import msgspec
 
 from .base import CacheableResult, Result
 from .capabilities import ClientCapabilities, Implementation, ServerCapabilities
-from .shape import Value
+from .serialization import Value
 
 Token: TypeAlias = str | int
 LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]

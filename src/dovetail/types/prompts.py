@@ -5,7 +5,7 @@ import msgspec
 from .base import PageResult, Result, RetriedParams
 from .capabilities import Icon
 from .content import Content, Role
-from .shape import Value
+from .serialization import Value
 
 
 class PromptArgument(Value):

@@ -5,7 +5,7 @@ import msgspec
 from .base import CacheableResult, PageResult, RetriedParams
 from .capabilities import Icon
 from .content import Annotations, Contents
-from .shape import Value
+from .serialization import Value
 
 
 class Resource(Value):

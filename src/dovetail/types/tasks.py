@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from .shape import Value
+from .serialization import Value
 
 TaskStatus = Literal["working", "input_required", "completed", "failed", "cancelled"]
 

@@ -7,7 +7,7 @@ import msgspec
 from .base import PageResult, Result, RetriedParams
 from .capabilities import Icon
 from .content import Content, Text
-from .shape import Value, local_field
+from .serialization import Value, local_field
 from .tasks import TaskMetadata
 
 DATA_MARK = "dovetail/data"

@@ -69,7 +69,7 @@ def _from_builtins(item: Any) -> Message:
 
 
 def _unreadable(text: bytes, problem: Exception) -> Invalid:
-    from .salvage import outline
+    from .recover_id import outline
 
     seen = outline(text)
     if isinstance(problem, msgspec.ValidationError) and text.lstrip()[:1] not in (b"{", b"["):
@@ -92,9 +92,7 @@ def _classify(envelope: _Envelope) -> Message:
         return _failure(envelope, readable)
     if envelope.result is not _ABSENT:
         if envelope.jsonrpc != "2.0" or readable is None:
-            return Invalid(
-                readable, INVALID_REQUEST, "Invalid response: it needs jsonrpc 2.0 and an id", True
-            )
+            return Invalid(readable, INVALID_REQUEST, "Invalid response: it needs jsonrpc 2.0 and an id", True)
         return Response(readable, envelope.result)
     return Invalid(readable, INVALID_REQUEST, "Invalid request: it has no method", bare=True)
 
@@ -125,9 +123,7 @@ def _failure(envelope: _Envelope, readable: Id | None) -> Message:
     fields = cast("dict[str, Any]", error)
     code, message = fields.get("code"), fields.get("message")
     if type(code) is not int or type(message) is not str:
-        return Invalid(
-            readable, INVALID_REQUEST, "Invalid response: an error needs a code and a message", True
-        )
+        return Invalid(readable, INVALID_REQUEST, "Invalid response: an error needs a code and a message", True)
     return Failure(readable, code, message, fields.get("data"))
 
 

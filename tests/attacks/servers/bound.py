@@ -3,8 +3,8 @@
 import os
 
 from dovetail import Server
-from dovetail.auth.verify import Principal
-from dovetail.server.verifying import StaticTokens
+from dovetail.auth.token_verification import Principal
+from dovetail.server.auth.verifiers import StaticTokens
 
 server = Server("bound", auth=StaticTokens({"t": Principal(subject="ada", thumbprint=os.environ["THUMBPRINT"])}))
 

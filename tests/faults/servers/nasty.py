@@ -10,7 +10,7 @@ import threading
 import time
 
 from dovetail import Context, Server
-from dovetail.runtime.pending import Patience
+from dovetail.runtime.pending_requests import Patience
 
 server = Server("nasty")
 raised = {

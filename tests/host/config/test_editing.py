@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from dovetail.host.config import editing
 from dovetail.host.config.document import Document
+from dovetail.host.config.errors import BadConfig
 from dovetail.host.config.jsonc import parse, plain
-from dovetail.host.config.problems import BadConfig
 from dovetail.protocol.errors import LocalError
 from tests.host.config.test_jsonc import commented
 

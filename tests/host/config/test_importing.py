@@ -8,7 +8,7 @@ import pytest
 
 from dovetail.host.config.document import Document, read_document
 from dovetail.host.config.importing import plan_import
-from dovetail.host.config.reading import read_config
+from dovetail.host.config.reader import read_config
 
 
 def put(path: Path, content: Any) -> Path:

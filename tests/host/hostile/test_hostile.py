@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from dovetail.client.questions import Elicitation
+from dovetail.client.elicitation import Elicitation
+from dovetail.host.consent.user_prompts import Asked
 from dovetail.host.host import Host
 from dovetail.host.models.scripted import ScriptedModel
-from dovetail.host.person import Asked
-from dovetail.policy.questions import (
+from dovetail.policy.approval_questions import (
     DefinitionQuestion,
     Question,
     Reply,
@@ -25,7 +25,7 @@ from dovetail.policy.questions import (
 )
 from dovetail.policy.rules import Policy, Rule
 from dovetail.protocol.errors import Refused
-from dovetail.types.interaction import SamplingMessage
+from dovetail.types.client_features import SamplingMessage
 from tests.host.hosting import HOSTILE, QUICK, Somebody, entry, hosting, records
 from tests.support.waiting import until
 

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from dovetail.host.models.anthropic import AnthropicModel
-from dovetail.host.models.asking import ask
-from dovetail.host.models.assembling import unreadable
 from dovetail.host.models.contract import Model, TextDelta
+from dovetail.host.models.delta_assembly import unreadable
+from dovetail.host.models.stream_answer import ask
 from dovetail.host.models.usage import Usage, usage_of
+from dovetail.types.client_features import CreateMessageParams, CreateMessageResult, SamplingMessage, ToolChoice
 from dovetail.types.content import Audio, Image, Text, ToolResultContent, ToolUse
-from dovetail.types.interaction import CreateMessageParams, CreateMessageResult, SamplingMessage, ToolChoice
 from dovetail.types.tools import Tool
 from tests.support.model_endpoint import Endpoint, anthropic_answer, endpoint, failure
 

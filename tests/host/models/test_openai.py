@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from dovetail.host.models.asking import ask
-from dovetail.host.models.assembling import unreadable
 from dovetail.host.models.contract import Model, TextDelta, Traits
-from dovetail.host.models.failures import ModelFailed
+from dovetail.host.models.delta_assembly import unreadable
+from dovetail.host.models.errors import ModelFailed
 from dovetail.host.models.openai import OpenAIModel
+from dovetail.host.models.stream_answer import ask
 from dovetail.host.models.usage import Usage, usage_of
+from dovetail.types.client_features import CreateMessageParams, CreateMessageResult, SamplingMessage, ToolChoice
 from dovetail.types.content import Audio, Embedded, Image, ResourceLink, Text, TextContents, ToolResultContent, ToolUse
-from dovetail.types.interaction import CreateMessageParams, CreateMessageResult, SamplingMessage, ToolChoice
 from dovetail.types.tools import Tool
 from tests.support.model_endpoint import Answer, Endpoint, endpoint, openai_answer
 

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from dovetail.host.models.asking import ask
 from dovetail.host.models.contract import Model, TextDelta
 from dovetail.host.models.scripted import SILENT, Line, ScriptedModel, Step, Use
+from dovetail.host.models.stream_answer import ask
 from dovetail.protocol.errors import LocalError
+from dovetail.types.client_features import CreateMessageParams, CreateMessageResult, SamplingMessage, ToolChoice
 from dovetail.types.content import SamplingContent, Text, ToolResultContent, ToolUse
-from dovetail.types.interaction import CreateMessageParams, CreateMessageResult, SamplingMessage, ToolChoice
 
 
 def user(*content: SamplingContent | str) -> SamplingMessage:

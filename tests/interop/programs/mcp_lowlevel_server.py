@@ -26,9 +26,7 @@ def page(items, params):
 def tools(revision):
     icon = wire.Icon(src="https://x.test/icon.png", mime_type="image/png", sizes=["48x48"])
     listed = [wire.Tool(name=name, input_schema=ANYTHING) for name in NAMES]
-    listed[0] = wire.Tool(
-        name="tool_0", title="First", input_schema=ANYTHING, icons=[icon], _meta={"x.test/order": 1}
-    )
+    listed[0] = wire.Tool(name="tool_0", title="First", input_schema=ANYTHING, icons=[icon], _meta={"x.test/order": 1})
     listed.append(wire.Tool(name="named", input_schema=ANYTHING, output_schema=NAMED))
     if revision == "2026-07-28":
         listed.append(wire.Tool(name="numbers", input_schema=ANYTHING, output_schema=NUMBERS))
@@ -44,9 +42,7 @@ async def list_resources(ctx, params):
     uris = [f"low://{number}" for number in range(3)]
     got = page(uris, params)
     found = [
-        wire.Resource(
-            uri=uri, name=uri, size=3, annotations=wire.Annotations(audience=["user"], priority=0.5)
-        )
+        wire.Resource(uri=uri, name=uri, size=3, annotations=wire.Annotations(audience=["user"], priority=0.5))
         for uri in got["items"]
     ]
     return wire.ListResourcesResult(resources=found, next_cursor=got["next_cursor"])
@@ -78,9 +74,7 @@ async def call_tool(ctx, params):
         return result({})
     if params.name == "ask":
         question = wire.ElicitRequest(
-            params=wire.ElicitRequestFormParams(
-                message="Sure?", requested_schema={"type": "object", "properties": {}}
-            )
+            params=wire.ElicitRequestFormParams(message="Sure?", requested_schema={"type": "object", "properties": {}})
         )
         return wire.InputRequiredResult(input_requests={"sure": question}, request_state="opaque")
     raise MCPError(-32602, f"Unknown tool: {params.name}", {"known": NAMES})
@@ -99,9 +93,7 @@ server.extensions["x.test/colours"] = {"shades": 3}
 
 
 async def main():
-    options = server.create_initialization_options(
-        NotificationOptions(tools_changed=True), {"x.test/try": {}}
-    )
+    options = server.create_initialization_options(NotificationOptions(tools_changed=True), {"x.test/try": {}})
     async with stdio_server() as (read, write):
         await server.run(read, write, options)
 

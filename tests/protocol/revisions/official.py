@@ -61,9 +61,7 @@ class Official:
         if "anyOf" not in schema and "$ref" not in schema:
             # A union of one is written out in full; find the definition it stands for.
             method = schema["properties"]["method"]["const"]
-            same = [
-                name for name, item in self.definitions.items() if name != union and _method(item) == method
-            ]
+            same = [name for name, item in self.definitions.items() if name != union and _method(item) == method]
             return {method: same[0]}
         names = [member["$ref"].rsplit("/", 1)[-1] for member in members]
         return {_method(self.definitions[name]): name for name in names}
@@ -78,8 +76,7 @@ class Official:
             }
             validator = self._validators[definition] = jsonschema_rs.validator_for(schema)
         return [
-            f"{'/'.join(map(str, error.instance_path))}: {error.message}"
-            for error in validator.iter_errors(instance)
+            f"{'/'.join(map(str, error.instance_path))}: {error.message}" for error in validator.iter_errors(instance)
         ]
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from dovetail.protocol.revisions import REVISIONS, Revision
 from dovetail.types.capabilities import ClientCapabilities, ElicitationCapability
+from dovetail.types.client_features import CreateMessageParams, CreateMessageResult, SamplingMessage
 from dovetail.types.content import (
     Annotations,
     Audio,
@@ -20,7 +21,6 @@ from dovetail.types.content import (
     ToolResultContent,
     ToolUse,
 )
-from dovetail.types.interaction import CreateMessageParams, CreateMessageResult, SamplingMessage
 from dovetail.types.prompts import GetPromptResult, PromptMessage
 from dovetail.types.tools import DATA_MARK, CallToolResult, Tool
 
@@ -111,9 +111,7 @@ def test_any_value_travels_bare(revision: Revision) -> None:
         ("6", 5, None),
     ],
 )
-def test_the_text_twin_is_marked_only_if_it_is_one(
-    revision: Revision, text: str, value: Any, mark: str | None
-) -> None:
+def test_the_text_twin_is_marked_only_if_it_is_one(revision: Revision, text: str, value: Any, mark: str | None) -> None:
     plain = revision.emit(CallToolResult([Text(text)], value))
     assert "structuredContent" not in plain
     assert plain.get("_meta") == ({DATA_MARK: mark} if mark else None)
@@ -228,9 +226,7 @@ def test_what_sampling_cannot_carry_is_put_in_words() -> None:
 
 def test_an_answer_in_several_blocks_becomes_one() -> None:
     def answer(content: Any) -> Any:
-        return OLDEST.emit_result("sampling/createMessage", CreateMessageResult("assistant", content, "m"))[
-            "content"
-        ]
+        return OLDEST.emit_result("sampling/createMessage", CreateMessageResult("assistant", content, "m"))["content"]
 
     assert answer([Text("a")]) == {"type": "text", "text": "a"}
     assert answer([Text("a"), Text("b")]) == {"type": "text", "text": "a\nb"}

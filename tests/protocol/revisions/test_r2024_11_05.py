@@ -42,8 +42,6 @@ def test_later_fields_are_not_sent() -> None:
         "_meta": {"k": 1},
     }
     capabilities = ServerCapabilities(completions={}, tasks={}, logging={}, extensions={"a": {}})
-    plain = REVISION.emit_result(
-        "initialize", InitializeResult("v", capabilities, Implementation("n", "1", "T"))
-    )
+    plain = REVISION.emit_result("initialize", InitializeResult("v", capabilities, Implementation("n", "1", "T")))
     assert plain["capabilities"] == {"logging": {}, "extensions": {"a": {}}}
     assert plain["serverInfo"] == {"name": "n", "version": "1"}

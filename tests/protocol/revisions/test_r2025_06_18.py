@@ -6,8 +6,8 @@ from dovetail.protocol.errors import ProtocolError
 from dovetail.protocol.revisions.r2025_03_26 import REVISION as PREVIOUS
 from dovetail.protocol.revisions.r2025_06_18 import REVISION
 from dovetail.types.capabilities import Icon
+from dovetail.types.client_features import ElicitParams
 from dovetail.types.content import Text
-from dovetail.types.interaction import ElicitParams
 from dovetail.types.resources import Resource
 
 
@@ -21,9 +21,7 @@ def test_flags() -> None:
 def test_elicitation_came() -> None:
     assert REVISION.methods.keys() - PREVIOUS.methods.keys() == {"elicitation/create"}
     params = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
-    assert REVISION.accept("server", "elicitation/create", params) == ElicitParams(
-        "?", params["requestedSchema"]
-    )
+    assert REVISION.accept("server", "elicitation/create", params) == ElicitParams("?", params["requestedSchema"])
     with pytest.raises(ProtocolError):
         PREVIOUS.accept("server", "elicitation/create", params)
     assert REVISION.emit(ElicitParams("?", {}, "form")) == {"message": "?", "requestedSchema": {}}

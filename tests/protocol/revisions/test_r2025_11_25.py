@@ -2,7 +2,7 @@
 
 from dovetail.protocol.revisions.r2025_06_18 import REVISION as PREVIOUS
 from dovetail.protocol.revisions.r2025_11_25 import REVISION
-from dovetail.types.interaction import ElicitParams
+from dovetail.types.client_features import ElicitParams
 from dovetail.types.tasks import TaskMetadata, TaskParams, TaskPayload, TaskStatusParams
 from dovetail.types.tools import CallToolParams, Tool, ToolExecution
 
@@ -48,6 +48,4 @@ def test_a_status_without_end() -> None:
 def test_pages_and_executions_are_sent() -> None:
     page = ElicitParams("?", mode="url", url="https://a", elicitation_id="1")
     assert REVISION.emit(page) == {"message": "?", "mode": "url", "url": "https://a", "elicitationId": "1"}
-    assert REVISION.emit(Tool("a", {}, execution=ToolExecution("optional")))["execution"] == {
-        "taskSupport": "optional"
-    }
+    assert REVISION.emit(Tool("a", {}, execution=ToolExecution("optional")))["execution"] == {"taskSupport": "optional"}

@@ -6,7 +6,7 @@ from dovetail.protocol.errors import METHOD_NOT_FOUND, ProtocolError
 from dovetail.protocol.revisions.r2025_11_25 import REVISION as PREVIOUS
 from dovetail.protocol.revisions.r2026_07_28 import REVISION
 from dovetail.types.capabilities import ClientCapabilities, RootsCapability
-from dovetail.types.interaction import ElicitParams, ElicitRequest, InputRequired
+from dovetail.types.client_features import ElicitParams, ElicitRequest, InputRequired
 from dovetail.types.messages import ListenParams, SubscriptionFilter
 from dovetail.types.tasks import TaskMetadata
 from dovetail.types.tools import CallToolParams, Tool, ToolExecution
@@ -60,9 +60,7 @@ def test_retries_carry_answers_and_state() -> None:
 
 
 def test_questions_lose_what_the_revision_does_not_know() -> None:
-    question = ElicitParams(
-        "?", mode="url", url="https://a", elicitation_id="1", task=TaskMetadata(5), meta={"k": 1}
-    )
+    question = ElicitParams("?", mode="url", url="https://a", elicitation_id="1", task=TaskMetadata(5), meta={"k": 1})
     asked = REVISION.emit(InputRequired({"q": ElicitRequest(question, extra={"x-new": 1})}))
     params = {"message": "?", "mode": "url", "url": "https://a"}
     assert asked["inputRequests"] == {"q": {"method": "elicitation/create", "params": params, "x-new": 1}}
@@ -73,7 +71,5 @@ def test_tasks_and_root_changes_went() -> None:
         "name": "a",
         "inputSchema": {},
     }
-    capabilities = ClientCapabilities(
-        roots=RootsCapability(list_changed=True), tasks={}, extensions={"a": {}}
-    )
+    capabilities = ClientCapabilities(roots=RootsCapability(list_changed=True), tasks={}, extensions={"a": {}})
     assert REVISION.emit(capabilities) == {"roots": {}, "extensions": {"a": {}}}

@@ -7,20 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.protocol.errors import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    METHOD_NOT_FOUND,
-    ProtocolError,
-    RemoteError,
-)
+from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, ProtocolError, RemoteError
 from dovetail.protocol.revisions import NEWEST, NEWEST_HANDSHAKE, REVISIONS, Method, Revision
 from dovetail.types.base import EmptyParams, Result
 from dovetail.types.capabilities import ClientCapabilities, ServerCapabilities
+from dovetail.types.client_features import ElicitResult, InputRequired, ListRootsResult
 from dovetail.types.content import Text
-from dovetail.types.interaction import ElicitResult, InputRequired, ListRootsResult
 from dovetail.types.messages import DiscoverResult
-from dovetail.types.shape import Value, dump, load
+from dovetail.types.serialization import Value, dump, load
 from dovetail.types.tasks import CreateTaskResult, Task
 from dovetail.types.tools import CallToolParams, CallToolResult, ListToolsResult, Tool
 from tests.types.samples import copy, full, kinds, nodes
@@ -73,9 +67,7 @@ def test_only_known_fields_are_sent_and_extras_survive(revision: Revision) -> No
 
 @pytest.mark.parametrize("revision", [NEWEST_HANDSHAKE, NEWEST], ids=repr)
 @given(kind=st.sampled_from(kinds()), data=st.data())
-def test_unknown_fields_survive_at_every_depth(
-    revision: Revision, kind: type[Value], data: st.DataObject
-) -> None:
+def test_unknown_fields_survive_at_every_depth(revision: Revision, kind: type[Value], data: st.DataObject) -> None:
     value = full(kind)
     plain = copy(dump(value))
     spots = list(nodes(value, plain))
@@ -133,9 +125,7 @@ def test_an_answer_within_a_round_is_not_stamped() -> None:
 
 @each_revision
 def test_a_result_is_read_as_the_method_says(revision: Revision) -> None:
-    result = revision.load_result(
-        "tools/call", {"content": [{"type": "text", "text": "a"}], "resultType": "complete"}
-    )
+    result = revision.load_result("tools/call", {"content": [{"type": "text", "text": "a"}], "resultType": "complete"})
     assert isinstance(result, CallToolResult)
     assert result.content == [Text("a")]
 

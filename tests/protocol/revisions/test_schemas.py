@@ -8,8 +8,8 @@ from msgspec import NODEFAULT
 from msgspec.structs import fields
 
 from dovetail.protocol.revisions import REVISIONS, Method, Revision
-from dovetail.types import content, interaction, messages, prompts, tasks, tools
-from dovetail.types.shape import Value
+from dovetail.types import client_features, content, messages, prompts, tasks, tools
+from dovetail.types.serialization import Value
 from tests.protocol.revisions.official import Official, official
 from tests.types.samples import full, kinds
 
@@ -140,9 +140,7 @@ def test_every_definition_of_a_value_has_a_type(revision: Revision) -> None:
     for _, definition in definitions(revision, schema).values():
         placed |= {definition, definition + "Params", result_definition(schema, definition)}
     left = {name for name in schema.definitions if name not in placed and schema.properties(schema.at(name))}
-    assert {
-        name for name in left if not name.startswith("JSONRPC") and not name.endswith(ENDINGS)
-    } <= LEFT_OUT
+    assert {name for name in left if not name.startswith("JSONRPC") and not name.endswith(ENDINGS)} <= LEFT_OUT
 
 
 @each_revision
@@ -181,9 +179,7 @@ def types_in(hint: Any) -> list[type[Value]]:
 def test_every_field_is_known_to_some_revision() -> None:
     unknown: list[str] = []
     for kind in kinds():
-        names = frozenset[str]().union(
-            *(revision.known.get(kind.__name__, ()) for revision in REVISIONS.values())
-        )
+        names = frozenset[str]().union(*(revision.known.get(kind.__name__, ()) for revision in REVISIONS.values()))
         if names:
             unknown += [
                 f"{kind.__name__}.{field.name}"
@@ -236,7 +232,7 @@ def bare(kind: type[Value]) -> Any:
                 field.name,
                 field.default if field.default is not NODEFAULT else field.default_factory(),
             )
-    if isinstance(value, interaction.ElicitParams):
+    if isinstance(value, client_features.ElicitParams):
         value.requested_schema = {"type": "object", "properties": {}}
     if isinstance(value, messages.CancelledParams):
         value.request_id = 1
@@ -247,7 +243,7 @@ def bare(kind: type[Value]) -> Any:
 def test_interim_results_are_valid(revision: Revision) -> None:
     schema = official(revision.name)
     for definition in ("InputRequiredResult", "CreateTaskResult"):
-        kind = {"InputRequiredResult": interaction.InputRequired, "CreateTaskResult": tasks.CreateTaskResult}[
+        kind = {"InputRequiredResult": client_features.InputRequired, "CreateTaskResult": tasks.CreateTaskResult}[
             definition
         ]
         if definition in schema.definitions:
@@ -261,9 +257,7 @@ def test_every_block_is_valid_wherever_content_stands(revision: Revision, block:
     value = full(block)
     called = revision.emit_result("tools/call", tools.CallToolResult([value]))
     assert schema.problems("CallToolResult", called) == []
-    prompted = revision.emit_result(
-        "prompts/get", prompts.GetPromptResult([prompts.PromptMessage("user", value)])
-    )
+    prompted = revision.emit_result("prompts/get", prompts.GetPromptResult([prompts.PromptMessage("user", value)]))
     assert schema.problems("GetPromptResult", prompted) == []
 
 
@@ -272,11 +266,11 @@ def test_every_block_is_valid_wherever_content_stands(revision: Revision, block:
 def test_every_block_is_valid_in_sampling(revision: Revision, block: type[Value]) -> None:
     schema = official(revision.name)
     for blocks in (full(block), [full(block)], [full(block), content.Text("more")]):
-        message = interaction.SamplingMessage("user", blocks)
-        asked = revision.emit(interaction.CreateMessageParams([message], 5))
+        message = client_features.SamplingMessage("user", blocks)
+        asked = revision.emit(client_features.CreateMessageParams([message], 5))
         check_request(revision, schema, "sampling/createMessage", asked)
         answered = revision.emit_result(
-            "sampling/createMessage", interaction.CreateMessageResult("assistant", blocks, "m")
+            "sampling/createMessage", client_features.CreateMessageResult("assistant", blocks, "m")
         )
         assert schema.problems("CreateMessageResult", answered) == []
 
@@ -284,8 +278,8 @@ def test_every_block_is_valid_in_sampling(revision: Revision, block: type[Value]
 @each_revision
 def test_both_forms_of_elicitation_are_valid(revision: Revision) -> None:
     schema = official(revision.name)
-    form = interaction.ElicitParams("?", {"type": "object", "properties": {"a": {"type": "string"}}})
-    page = interaction.ElicitParams("?", mode="url", url="https://example.com", elicitation_id="1")
+    form = client_features.ElicitParams("?", {"type": "object", "properties": {"a": {"type": "string"}}})
+    page = client_features.ElicitParams("?", mode="url", url="https://example.com", elicitation_id="1")
     if "ElicitRequest" in schema.definitions:
         check_request(revision, schema, "elicitation/create", revision.emit(form))
     if "url" in revision.known.get("ElicitParams", ()):

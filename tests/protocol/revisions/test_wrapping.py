@@ -80,9 +80,7 @@ def test_the_wrapped_schema_means_the_same(schema: dict[str, Any], good: Any, ba
 
 
 def test_shared_definitions_move_to_the_top() -> None:
-    wrapped = wrap_schema(
-        {"type": "array", "items": {"$ref": "#/$defs/a"}, "$defs": {"a": {}}, "$schema": "s"}
-    )
+    wrapped = wrap_schema({"type": "array", "items": {"$ref": "#/$defs/a"}, "$defs": {"a": {}}, "$schema": "s"})
     assert wrapped == {
         "$schema": "s",
         "$defs": {"a": {}},

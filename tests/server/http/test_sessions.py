@@ -8,18 +8,8 @@ from typing import Any
 
 import pytest
 
-from dovetail.transports.http import streams
-from tests.support.raw_http import (
-    EVENTS,
-    JSON,
-    SESSIONS,
-    Answer,
-    Session,
-    initialize,
-    notification,
-    request,
-    text_of,
-)
+from dovetail.transports.http.server import event_stream
+from tests.support.raw_http import EVENTS, JSON, SESSIONS, Answer, Session, initialize, notification, request, text_of
 from tests.support.waiting import until
 from tests.support.workshop import Workshop, workshop
 
@@ -167,7 +157,7 @@ class TestStreams:
             assert (await stream.message())["params"] == {"uri": "config://app"}
 
     async def test_silence_is_filled_with_comments(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(streams, "KEEP_ALIVE_SECONDS", 0.02)
+        monkeypatch.setattr(event_stream, "KEEP_ALIVE_SECONDS", 0.02)
         async with workshop() as (_, site, _):
             stream = await (await site.session("2025-06-18")).get()
             for _ in range(2):
@@ -228,7 +218,7 @@ class TestStreams:
             assert {message["params"]["progressToken"] for message in (await theirs.messages())[:-1]} == {2}
 
     async def test_only_so_many_streams_are_open_at_once(self) -> None:
-        from dovetail.server.http.exchange import MAX_STREAMS
+        from dovetail.server.http.router import MAX_STREAMS
 
         async with workshop() as (_, site, _):
             session = await site.session("2025-11-25")

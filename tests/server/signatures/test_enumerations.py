@@ -8,9 +8,9 @@ from typing import Literal
 import msgspec
 import pytest
 
-from dovetail.server.signatures.choice import decode
 from dovetail.server.signatures.enumerations import enumeration, literal
-from dovetail.server.signatures.reading import Unsupported
+from dovetail.server.signatures.opaque_types import decode
+from dovetail.server.signatures.type_support import Unsupported
 
 
 class Word(str):

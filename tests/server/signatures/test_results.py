@@ -13,8 +13,8 @@ import pytest
 from dovetail.protocol.errors import LocalError
 from dovetail.server.signatures.binding import BadResult
 from dovetail.server.signatures.results import by_schema, plain, promised, typed
+from dovetail.types.client_features import InputRequired
 from dovetail.types.content import Text
-from dovetail.types.interaction import InputRequired
 
 
 @dataclass

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from dovetail.server.signatures.param import Param
-from dovetail.server.signatures.reading import Unsupported
 from dovetail.server.signatures.schema import Reader
+from dovetail.server.signatures.type_support import Unsupported
 
 T = TypeVar("T")
 

@@ -16,8 +16,8 @@ import pytest
 
 from dovetail.protocol.errors import LocalError
 from dovetail.server.signatures.signature import BadArguments, BadResult, Param, prompt_binding, template_binding
+from dovetail.types.client_features import InputRequired
 from dovetail.types.content import Audio, Content, Embedded, Image, ResourceLink, Text
-from dovetail.types.interaction import InputRequired
 from dovetail.types.tools import CallToolResult
 from tests.server.signatures.hint_samples import (
     MODEL,
@@ -76,9 +76,7 @@ def test_no_parameters():
 
 
 def test_every_problem_is_named():
-    def fn(
-        city: str, days: Annotated[int, Param(le=14)], unit: Literal["c", "f"] = "c", tags: Sequence[str] = ()
-    ): ...
+    def fn(city: str, days: Annotated[int, Param(le=14)], unit: Literal["c", "f"] = "c", tags: Sequence[str] = ()): ...
 
     with pytest.raises(BadArguments) as caught:
         bound(fn).bind({"days": 20, "unit": "k", "tags": ["a", 3], "town": "Lima"})

@@ -6,11 +6,10 @@ import os
 from pathlib import Path
 
 from dovetail.host.entries import Origin
-from dovetail.storage.base import StoreUnusable
-from dovetail.storage.private_file import read_file
+from dovetail.userdata.private_file import FileUnusable, read_file
 
+from .errors import BadConfig
 from .jsonc import BadJson, Lines, Node, Object, parse
-from .problems import BadConfig
 
 MAX_BYTES = 32_000_000
 """More than any such file has; `~/.claude.json` holds a history too and grows to some megabytes."""
@@ -54,7 +53,7 @@ def read_text(file: str) -> str:
     """The text of a file, with its own line ends."""
     try:
         content = read_file(Path(file))
-    except StoreUnusable as problem:
+    except FileUnusable as problem:
         raise BadConfig(f"the file {str(problem).removeprefix(f'{file} ')}", Origin(file)) from None
     if content is None:
         raise BadConfig("the file cannot be read: No such file or directory", Origin(file))

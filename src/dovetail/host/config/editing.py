@@ -18,12 +18,12 @@ from typing import Any
 
 from dovetail.host.entries import Origin
 from dovetail.protocol.errors import LocalError
-from dovetail.storage.folders import user_folder
-from dovetail.storage.private_file import locked
+from dovetail.userdata.folders import user_folder
+from dovetail.userdata.private_file import locked
 
 from .document import BOM, Document, read_text
+from .errors import BadConfig
 from .jsonc import Array, Node, Object, Scalar
-from .problems import BadConfig
 from .variables import input_names
 
 LOCK = "config.lock"

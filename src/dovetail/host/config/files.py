@@ -10,9 +10,9 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from dovetail.storage.folders import user_folder
+from dovetail.userdata.folders import user_folder
 
-from .tables import repository
+from .dialects import repository
 
 Product: TypeAlias = Literal["dovetail", "claude-code", "claude-desktop", "cursor", "vscode"]
 

@@ -10,14 +10,14 @@ import msgspec
 
 from dovetail.host.entries import Origin
 
+from .dialects import Table, find_tables
 from .document import Document, read_document
 from .editing import input_ids
 from .files import product_of
-from .hiding import free_id, hide
 from .inputs import read_inputs
 from .jsonc import Array, Object, Scalar, plain
-from .reading import project_of
-from .tables import Table, find_tables
+from .reader import project_of
+from .secret_inputs import free_id, hide
 from .variables import INPUT, REFERENCE, input_names
 
 

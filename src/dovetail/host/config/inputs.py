@@ -8,7 +8,7 @@ from dovetail.host.entries import Input
 
 from .document import Document
 from .jsonc import Array, Node, Object, Scalar
-from .spelling import INPUT_KEYS, near
+from .key_typos import INPUT_KEYS, near
 
 KINDS = frozenset({"promptString", "pickString"})
 

@@ -6,11 +6,11 @@ from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, ClassVar
 
 from dovetail.protocol.errors import ConnectionLost, InvalidAnswer, LocalError
-from dovetail.types.interaction import CreateMessageParams
+from dovetail.types.client_features import CreateMessageParams
 
 from .anthropic_messages import request_of
-from .assembling import Assembly
 from .contract import ModelEvent, TextDelta
+from .delta_assembly import Assembly
 from .remote import RemoteModel
 from .tool_names import ToolNames
 from .usage import usage_meta

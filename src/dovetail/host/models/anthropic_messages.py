@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from dovetail.protocol.sampling import blocks_of
+from dovetail.types.client_features import CreateMessageParams
 from dovetail.types.content import Image, SamplingContent, Text, ToolResultContent, ToolUse
-from dovetail.types.interaction import CreateMessageParams
 from dovetail.types.tools import Tool
 
-from .plain import Plain, plain_result, unsent
+from .content_blocks import Plain, plain_result, unsent
 from .tool_names import sent_name
 
 _CHOICES = {"auto": "auto", "required": "any", "none": "none"}

@@ -11,7 +11,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
-from dovetail.types.interaction import CreateMessageParams, CreateMessageResult
+from dovetail.types.client_features import CreateMessageParams, CreateMessageResult
 
 
 class Traits(msgspec.Struct, frozen=True, kw_only=True):

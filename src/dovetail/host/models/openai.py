@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 
 from dovetail.protocol.errors import InvalidAnswer
-from dovetail.types.interaction import CreateMessageParams
+from dovetail.types.client_features import CreateMessageParams
 from dovetail.wire.sse import EventParser
 
-from .assembling import Assembly
 from .contract import ModelEvent, TextDelta
+from .delta_assembly import Assembly
 from .openai_answers import Reading
 from .openai_messages import request_of
 from .remote import RemoteModel

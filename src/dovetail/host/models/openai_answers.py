@@ -8,9 +8,9 @@ from typing import Any, cast
 import msgspec
 
 from dovetail.protocol.errors import ConnectionLost, InvalidAnswer
-from dovetail.types.interaction import CreateMessageResult
+from dovetail.types.client_features import CreateMessageResult
 
-from .assembling import Assembly
+from .delta_assembly import Assembly
 from .usage import usage_meta
 
 STOP_REASONS = {

@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 
 from dovetail.protocol.sampling import blocks_of
+from dovetail.types.client_features import CreateMessageParams, SamplingMessage
 from dovetail.types.content import Audio, Image, SamplingContent, Text, ToolResultContent, ToolUse
-from dovetail.types.interaction import CreateMessageParams, SamplingMessage
 from dovetail.types.tools import Tool
 
-from .plain import Plain, media_type, plain_result, texts, unsent
+from .content_blocks import Plain, media_type, plain_result, texts, unsent
 from .tool_names import sent_name
 
 FAILED = "[The tool failed.]"

@@ -13,10 +13,10 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from dovetail.protocol.errors import LocalError
-from dovetail.types.interaction import CreateMessageParams
+from dovetail.types.client_features import CreateMessageParams
 
 from .contract import ModelEvent, Traits
-from .failures import translated, words_of
+from .errors import translated, words_of
 
 TIMEOUT = 120.0
 """Seconds that an endpoint may be silent; a big model thinks before its first word."""

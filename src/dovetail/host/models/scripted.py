@@ -13,8 +13,8 @@ import msgspec
 
 from dovetail.protocol.errors import LocalError
 from dovetail.protocol.sampling import blocks_of
+from dovetail.types.client_features import CreateMessageParams, CreateMessageResult, SamplingMessage
 from dovetail.types.content import SamplingContent, Text, ToolUse
-from dovetail.types.interaction import CreateMessageParams, CreateMessageResult, SamplingMessage
 
 from .contract import ModelEvent, TextDelta, Traits
 from .usage import usage_meta

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import msgspec
 
-from dovetail.types.interaction import CreateMessageResult
+from dovetail.types.client_features import CreateMessageResult
 
 USAGE = "dovetail/usage"
 """Key in an answer's `_meta`; it never reaches a server."""

@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dovetail.types.capabilities import ClientCapabilities
+from dovetail.types.client_features import CreateMessageParams, CreateMessageResult
 from dovetail.types.content import (
     Audio,
     BlobContents,
@@ -21,8 +22,7 @@ from dovetail.types.content import (
     ToolResultContent,
     ToolUse,
 )
-from dovetail.types.interaction import CreateMessageParams, CreateMessageResult
-from dovetail.types.shape import Adapt, Value
+from dovetail.types.serialization import Adapt, Value
 from dovetail.types.tools import DATA_MARK, CallToolResult, Tool
 
 from .wrapping import is_object_schema, wrap_schema

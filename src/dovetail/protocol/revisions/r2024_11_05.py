@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dovetail.protocol.errors import RESOURCE_NOT_FOUND
-from dovetail.types import interaction, messages, prompts, resources, tools
+from dovetail.types import client_features, messages, prompts, resources, tools
 from dovetail.types.base import EmptyParams, PageParams, Result
 
 from .revision import Method, Revision
@@ -23,9 +23,9 @@ _METHODS = (
     Method("completion/complete", "client", messages.CompleteParams, messages.CompleteResult),
     Method("logging/setLevel", "client", messages.SetLevelParams, Result),
     Method(
-        "sampling/createMessage", "server", interaction.CreateMessageParams, interaction.CreateMessageResult
+        "sampling/createMessage", "server", client_features.CreateMessageParams, client_features.CreateMessageResult
     ),
-    Method("roots/list", "server", EmptyParams, interaction.ListRootsResult),
+    Method("roots/list", "server", EmptyParams, client_features.ListRootsResult),
     Method("notifications/initialized", "client", EmptyParams),
     Method("notifications/roots/list_changed", "client", EmptyParams),
     Method("notifications/cancelled", "both", messages.CancelledParams),

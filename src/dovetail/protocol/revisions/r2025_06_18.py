@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dovetail.types.interaction import ElicitParams, ElicitResult
+from dovetail.types.client_features import ElicitParams, ElicitResult
 
 from .r2025_03_26 import REVISION as PREVIOUS
 from .revision import Method

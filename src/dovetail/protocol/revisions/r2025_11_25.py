@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dovetail.types import interaction, tasks, tools
+from dovetail.types import client_features, tasks, tools
 from dovetail.types.base import PageParams
 
 from .r2025_06_18 import REVISION as PREVIOUS
@@ -17,19 +17,19 @@ REVISION = PREVIOUS.evolve(
         Method(
             "sampling/createMessage",
             "server",
-            interaction.CreateMessageParams,
-            interaction.CreateMessageResult,
+            client_features.CreateMessageParams,
+            client_features.CreateMessageResult,
             as_task=True,
         ),
         Method(
-            "elicitation/create", "server", interaction.ElicitParams, interaction.ElicitResult, as_task=True
+            "elicitation/create", "server", client_features.ElicitParams, client_features.ElicitResult, as_task=True
         ),
         Method("tasks/get", "both", tasks.TaskParams, tasks.TaskResult),
         Method("tasks/result", "both", tasks.TaskParams, tasks.TaskPayload),
         Method("tasks/cancel", "both", tasks.TaskParams, tasks.TaskResult),
         Method("tasks/list", "both", PageParams, tasks.ListTasksResult),
         Method("notifications/tasks/status", "both", tasks.TaskStatusParams),
-        Method("notifications/elicitation/complete", "server", interaction.ElicitationCompleteParams),
+        Method("notifications/elicitation/complete", "server", client_features.ElicitationCompleteParams),
     ),
     fields={
         "CallToolParams": "task",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dovetail.protocol.errors import INVALID_PARAMS, MODERN_CODES, RESOURCE_NOT_FOUND
-from dovetail.types import interaction, messages, tools
+from dovetail.types import client_features, messages, tools
 from dovetail.types.base import EmptyParams
 
 from .r2025_11_25 import REVISION as PREVIOUS
@@ -11,10 +11,10 @@ from .revision import Method
 
 _INPUTS = (
     Method(
-        "sampling/createMessage", "server", interaction.CreateMessageParams, interaction.CreateMessageResult
+        "sampling/createMessage", "server", client_features.CreateMessageParams, client_features.CreateMessageResult
     ),
-    Method("elicitation/create", "server", interaction.ElicitParams, interaction.ElicitResult),
-    Method("roots/list", "server", EmptyParams, interaction.ListRootsResult),
+    Method("elicitation/create", "server", client_features.ElicitParams, client_features.ElicitResult),
+    Method("roots/list", "server", EmptyParams, client_features.ListRootsResult),
 )
 
 _CACHE = "resultType ttlMs cacheScope"
@@ -49,7 +49,7 @@ REVISION = PREVIOUS.evolve(
         "roots/list",
     ),
     inputs={method.name: method for method in _INPUTS},
-    outcomes={"input_required": interaction.InputRequired},
+    outcomes={"input_required": client_features.InputRequired},
     fields={
         "AcknowledgedParams": "_meta notifications",
         "CallToolParams": _RETRY,
@@ -71,8 +71,7 @@ REVISION = PREVIOUS.evolve(
         "Result": "resultType",
         "RootsRequest": "method params",
         "SamplingRequest": "method params",
-        "SubscriptionFilter": "toolsListChanged promptsListChanged resourcesListChanged"
-        " resourceSubscriptions",
+        "SubscriptionFilter": "toolsListChanged promptsListChanged resourcesListChanged resourceSubscriptions",
     },
     without_fields={
         "CallToolParams": "task",

@@ -7,14 +7,8 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from dovetail.protocol.errors import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    METHOD_NOT_FOUND,
-    ProtocolError,
-    RemoteError,
-)
-from dovetail.types.shape import Value, Writer, load
+from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, ProtocolError, RemoteError
+from dovetail.types.serialization import Value, Writer, load
 from dovetail.types.tasks import CreateTaskResult
 
 from .adapt import adapters
@@ -162,7 +156,5 @@ class Revision(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     def _outcome(self, method: str, outcome: object) -> type[Value]:
         kind = self.outcomes.get(outcome) if isinstance(outcome, str) else None
         if kind is None:
-            raise RemoteError(
-                INTERNAL_ERROR, f"Invalid result of {method}: resultType {outcome!r} is unknown"
-            )
+            raise RemoteError(INTERNAL_ERROR, f"Invalid result of {method}: resultType {outcome!r} is unknown")
         return kind

@@ -7,9 +7,9 @@ from typing import TypedDict
 
 import msgspec
 
-from dovetail.protocol.edge import MAX_BODY
 from dovetail.protocol.errors import LocalError
-from dovetail.storage.base import Store
+from dovetail.protocol.request_guard import MAX_BODY
+from dovetail.storage.contract import Store
 
 
 class AsgiOptions(TypedDict, total=False):

@@ -18,12 +18,11 @@ from dovetail.protocol.errors import INTERNAL_ERROR
 from dovetail.protocol.terms import Terms
 from dovetail.runtime.connection import Connection
 from dovetail.server.session import ServerSession
-from dovetail.storage.base import Store
+from dovetail.storage.contract import Store
 from dovetail.transports.base import Receiver
-from dovetail.transports.http.retention import MAX_BYTES, MAX_EVENTS
-from dovetail.transports.http.streams import CLOSING, OPENING, Stream
+from dovetail.transports.http.server.event_stream import CLOSING, MAX_BYTES, MAX_EVENTS, OPENING, Stream
 from dovetail.types.capabilities import ClientCapabilities, Implementation
-from dovetail.types.shape import dump, load
+from dovetail.types.serialization import dump, load
 from dovetail.wire import codec
 from dovetail.wire.jsonrpc import Id
 

@@ -13,7 +13,7 @@ from dovetail.runtime.call import Call
 from dovetail.runtime.connection import Connection, Work
 from dovetail.server.session import ServerSession
 from dovetail.transports.base import Receiver
-from dovetail.transports.http.streams import Stream
+from dovetail.transports.http.server.event_stream import Stream
 from dovetail.types.capabilities import ClientCapabilities, ListCapability, ResourcesCapability, ServerCapabilities
 from dovetail.wire.jsonrpc import Request
 

@@ -9,10 +9,10 @@ import msgspec
 from msgspec.structs import asdict
 
 from dovetail.protocol.errors import DovetailError
-from dovetail.protocol.problems import located, readable, shown
-from dovetail.protocol.validation import MAX_PROBLEMS, TOO_LARGE, Validator, compile_schema
-from dovetail.server.signatures import models
-from dovetail.server.signatures.choice import decode
+from dovetail.schema.error_text import located, readable, shown
+from dovetail.schema.validation import MAX_PROBLEMS, TOO_LARGE, Validator, compile_schema
+from dovetail.server.signatures import pydantic_models
+from dovetail.server.signatures.opaque_types import decode
 
 _convert = msgspec.convert
 
@@ -49,7 +49,7 @@ class Fields(msgspec.Struct, frozen=True):
 
     name: str
     columns: list[Any]
-    models: Mapping[str, models.Model]
+    models: Mapping[str, pydantic_models.Model]
     rest: Any = msgspec.UNSET
     """The type of what `**kwargs` takes, if the callable has it."""
     reserved: frozenset[str] = frozenset()
@@ -87,9 +87,7 @@ class ToolBinding(Binding):
         self.input_schema = input_schema
         self.output_schema = output_schema
         self.header_paths = header_paths
-        self.headers: Mapping[str, str] = {
-            path[0]: name for path, name in header_paths.items() if len(path) == 1
-        }
+        self.headers: Mapping[str, str] = {path[0]: name for path, name in header_paths.items() if len(path) == 1}
         self.whole_name = whole_name
         self._fields = fields
         self._struct: type[msgspec.Struct] | None = None
@@ -127,9 +125,7 @@ class ToolBinding(Binding):
         """What `**kwargs` gets: never the context, a bound `self` or what a partial has fixed."""
         named = (self._struct or self._build()).__struct_fields__
         left = {name: value for name, value in arguments.items() if name not in named}
-        taken = [
-            f"the argument {name} is not yours to give" for name in left if name in self._fields.reserved
-        ]
+        taken = [f"the argument {name} is not yours to give" for name in left if name in self._fields.reserved]
         if taken:
             raise BadArguments(taken)
         if self._fields.rest is Any:

@@ -6,8 +6,8 @@ import enum
 import types
 from typing import Any
 
-from dovetail.server.signatures.choice import opaque
-from dovetail.server.signatures.reading import Reading, Unsupported, accepted, name_of
+from dovetail.server.signatures.opaque_types import opaque
+from dovetail.server.signatures.type_support import Reading, Unsupported, accepted, name_of
 
 _SCALARS: dict[type, str] = {
     str: "string", int: "integer", float: "number", bool: "boolean", types.NoneType: "null",

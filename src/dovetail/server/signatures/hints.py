@@ -13,7 +13,7 @@ from typing import Any, Union
 import msgspec
 
 from dovetail.protocol.errors import LocalError
-from dovetail.server.signatures import models
+from dovetail.server.signatures import pydantic_models
 from dovetail.server.signatures.param import Param
 
 REQUIRED: Any = inspect.Parameter.empty
@@ -85,9 +85,7 @@ def look(fn: Callable[..., Any], context_type: type) -> Shape:
 
 def _class_doc(fn: Any) -> str | None:
     """What the class of a callable object says, when its `__call__` says nothing."""
-    return (
-        None if inspect.isroutine(fn) or isinstance(fn, functools.partial) else inspect.getdoc(fn.__class__)
-    )
+    return None if inspect.isroutine(fn) or isinstance(fn, functools.partial) else inspect.getdoc(fn.__class__)
 
 
 def _own_names(core: Any) -> frozenset[str]:
@@ -121,11 +119,9 @@ def _refuse_unnamed(name: str, parameter: inspect.Parameter) -> None:
 
 def _parameter(owner: str, name: str, hint: Any, default: Any) -> Parameter:
     if isinstance(default, Param):
-        raise LocalError(
-            f"{owner}(): the default of {name} is a Param; write {name}: Annotated[<type>, Param(...)]"
-        )
+        raise LocalError(f"{owner}(): the default of {name} is a Param; write {name}: Annotated[<type>, Param(...)]")
     hint = Any if hint is REQUIRED else hint
-    declared = models.field_default(default)
+    declared = pydantic_models.field_default(default)
     if declared is not None:
         field, default = declared
         hint = typing.Annotated[hint, field]
@@ -183,9 +179,7 @@ class _Hints:
         except NameError:
             pass
         except Exception as error:
-            raise LocalError(
-                f"{self._name}(): the annotation of {parameter} cannot be read: {error}"
-            ) from error
+            raise LocalError(f"{self._name}(): the annotation of {parameter} cannot be read: {error}") from error
         try:
             local = _enclosing(function)
             return typing.get_type_hints(holder, names, local, include_extras=True)[parameter]

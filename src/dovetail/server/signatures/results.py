@@ -11,13 +11,13 @@ from typing import Any, Union, cast
 
 import msgspec
 
-from dovetail.protocol.validation import Validator, compile_schema
-from dovetail.server.signatures import models
+from dovetail.schema.validation import Validator, compile_schema
+from dovetail.server.signatures import pydantic_models
 from dovetail.server.signatures.binding import BadResult
-from dovetail.server.signatures.choice import decode
+from dovetail.server.signatures.opaque_types import decode
 from dovetail.server.signatures.schema import Reader, Reading
-from dovetail.types.interaction import InputRequired
-from dovetail.types.shape import Value
+from dovetail.types.client_features import InputRequired
+from dovetail.types.serialization import Value
 
 Check = Callable[[Any], Any]
 
@@ -81,7 +81,7 @@ def plain(value: Any) -> Any:
 def _encode(value: Any) -> Any:
     if isinstance(value, os.PathLike):
         return os.fspath(cast("os.PathLike[str]", value))
-    return models.dump_any(value)
+    return pydantic_models.dump_any(value)
 
 
 def _general(reading: Reading, schema: dict[str, Any]) -> Check:

@@ -17,12 +17,12 @@ from uuid import UUID
 
 import msgspec
 
-from dovetail.server.signatures import models
-from dovetail.server.signatures.choice import Alternative, choice, is_opaque, opaque
+from dovetail.server.signatures import pydantic_models
 from dovetail.server.signatures.definitions import REFS, Definitions, has_fixed_member, mentions
 from dovetail.server.signatures.enumerations import enumeration, literal
+from dovetail.server.signatures.opaque_types import Alternative, choice, is_opaque, opaque
 from dovetail.server.signatures.param import Param, merged
-from dovetail.server.signatures.reading import Reading, Unsupported, accepted, name_of, probe
+from dovetail.server.signatures.type_support import Reading, Unsupported, accepted, name_of, probe
 
 Direction = Literal["input", "output"]
 
@@ -78,7 +78,7 @@ class Reader:
         atom = _atom(hint)
         if atom is not None:
             return Reading(dict(atom), _WIRE.get(hint, hint), plain=True)
-        if models.involves(hint):
+        if pydantic_models.involves(hint):
             return self._model(hint)
         origin = typing.get_origin(hint)
         if origin is not None:
@@ -123,9 +123,7 @@ class Reader:
         if not isinstance(hint, type):
             raise Unsupported(f"{name_of(hint)} has no form in JSON Schema")
         if hasattr(hint, "__fspath__"):
-            return Reading(
-                {"type": "string", "format": "path"}, opaque(hint, lambda value: _path(hint, value))
-            )
+            return Reading({"type": "string", "format": "path"}, opaque(hint, lambda value: _path(hint, value)))
         return self._fields(hint)
 
     def _fields(self, hint: Any) -> Reading:
@@ -140,20 +138,16 @@ class Reader:
             probe(hint)
         except (TypeError, NameError) as error:
             # msgspec's advice, several lines of it, is for its own users; the type comes last.
-            raise Unsupported(
-                f"{name_of(hint)} cannot be described: {str(error).splitlines()[-1]}"
-            ) from error
+            raise Unsupported(f"{name_of(hint)} cannot be described: {str(error).splitlines()[-1]}") from error
         needs = mentions(components, "pattern") or has_fixed_member(components)
         return Reading(self.definitions.adopt(schema, components), hint, needs)
 
     def _model(self, hint: Any) -> Reading:
         said = merged(getattr(hint, "__metadata__", ()))
         if any(isinstance(remark, Param) and remark.limits() for remark in getattr(hint, "__metadata__", ())):
-            raise Unsupported(
-                f"{name_of(hint)} is pydantic's: give limits with pydantic.Field, not with Param"
-            )
+            raise Unsupported(f"{name_of(hint)} is pydantic's: give limits with pydantic.Field, not with Param")
         try:
-            model = models.Model(hint)
+            model = pydantic_models.Model(hint)
             schema = model.schema(self.direction)
         except Exception as error:
             raise Unsupported(f"{name_of(hint)} is refused by pydantic: {error}") from error

@@ -9,8 +9,8 @@ import msgspec
 
 from dovetail.protocol.errors import LocalError
 from dovetail.protocol.names import header_paths
-from dovetail.protocol.validation import Validator, compile_schema
-from dovetail.server.signatures import docstring, models
+from dovetail.schema.validation import Validator, compile_schema
+from dovetail.server.signatures import docstring, pydantic_models
 from dovetail.server.signatures.binding import BadArguments, BadResult, Binding, Fields, ToolBinding, without
 from dovetail.server.signatures.hints import REQUIRED, Parameter, Shape, look
 from dovetail.server.signatures.param import Param, header_of
@@ -118,7 +118,7 @@ def _inputs(shape: Shape, doc: docstring.Doc) -> tuple[dict[str, Any], Fields, b
     properties: dict[str, Any] = {}
     required: list[str] = []
     columns: list[Any] = []
-    theirs: dict[str, models.Model] = {}
+    theirs: dict[str, pydantic_models.Model] = {}
     probe = needs_schema = False
     for parameter in shape.parameters:
         name = parameter.name
@@ -206,20 +206,12 @@ def _given(shape: Shape, schema: dict[str, Any], whole: str | None) -> Fields:
     if whole is None:
         spare = [name for name in properties if name not in {p.name for p in shape.parameters}]
         if spare and shape.rest is REQUIRED:
-            raise LocalError(
-                f"{shape.name}() has no parameter for {spare[0]}, a property of its input_schema"
-            )
+            raise LocalError(f"{shape.name}() has no parameter for {spare[0]}, a property of its input_schema")
     columns: list[Any] = []
-    theirs: dict[str, models.Model] = {}
+    theirs: dict[str, pydantic_models.Model] = {}
     for parameter in shape.parameters:
-        if (
-            whole is None
-            and parameter.default is REQUIRED
-            and parameter.name not in schema.get("required", ())
-        ):
-            raise LocalError(
-                f"{shape.name}() needs {parameter.name}, which its input_schema does not require"
-            )
+        if whole is None and parameter.default is REQUIRED and parameter.name not in schema.get("required", ()):
+            raise LocalError(f"{shape.name}() needs {parameter.name}, which its input_schema does not require")
         reading = _read(reader, shape, parameter.name, parameter.hint)
         columns.append(_column(parameter, reading))
         if reading.model is not None and whole is None:

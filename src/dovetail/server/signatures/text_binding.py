@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from dovetail.protocol.problems import readable
-from dovetail.protocol.validation import Validator, compile_schema
+from dovetail.schema.error_text import readable
+from dovetail.schema.validation import Validator, compile_schema
 from dovetail.server.signatures.binding import BadArguments, Binding
-from dovetail.server.signatures.choice import decode
 from dovetail.server.signatures.hints import REQUIRED, Parameter, Shape
+from dovetail.server.signatures.opaque_types import decode
 from dovetail.server.signatures.schema import Reading
 
 
@@ -28,9 +28,7 @@ class Slot:
 
     __slots__ = ("_reading", "_validator", "argument", "default", "name")
 
-    def __init__(
-        self, parameter: Parameter, reading: Reading, argument: Argument, validator: Validator | None
-    ) -> None:
+    def __init__(self, parameter: Parameter, reading: Reading, argument: Argument, validator: Validator | None) -> None:
         self.name = parameter.name
         self.default = parameter.default
         self.argument = argument

@@ -1,0 +1,106 @@
+"""What can be typed next: commands, the names of tools and resources, prompts and their arguments."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dovetail.cli.chat.ui.contract import Suggestion
+from dovetail.cli.chat.views.prompts import PREFIX
+
+from .session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dovetail.host.catalogue import HostPrompt
+
+_PATIENCE = 0.3
+_OF_RESOURCES = ("/open", "/attach", "/save", "/watch")
+_OF_SERVERS = ("/log", "/traffic", *_OF_RESOURCES)
+
+
+class Completing:
+    """Completes the line of the chat."""
+
+    def __init__(self, session: Session, commands: Mapping[str, str]) -> None:
+        self._session = session
+        self._commands = commands
+        """Each with what it does."""
+
+    async def suggest(self, typed: str) -> Sequence[Suggestion]:
+        """What can stand where the cursor is; nothing in a message for the model."""
+        if not typed.startswith("/"):
+            return ()
+        word, space, rest = typed.partition(" ")
+        if not space:
+            return await self._heads(word)
+        if word.startswith(PREFIX):
+            found = next((each for each in await self._session.host.prompts() if each.command == word), None)
+            return () if found is None else await self._arguments(found, rest)
+        if word == "/call" and " " not in rest:
+            tools = await self._session.host.tools()
+            return [
+                Suggestion(tool.name, len(rest), tool.tool.title or tool.tool.description or "")
+                for tool in tools
+                if tool.name.lower().startswith(rest.lower()) or tool.tool.name.lower().startswith(rest.lower())
+            ]
+        if word in _OF_SERVERS and " " not in rest:
+            return _matching(rest, [(key, status.state) for key, status in self._session.host.servers.items()])
+        if word in _OF_RESOURCES:
+            return await self._resources(rest)
+        return ()
+
+    async def _resources(self, rest: str) -> list[Suggestion]:
+        """The URIs of a server that is named."""
+        server, space, uri = rest.partition(" ")
+        if not space or " " in uri:
+            return []
+        found = [each.resource for each in await self._session.host.resources() if each.server == server]
+        return _matching(uri, [(resource.uri, resource.title or resource.name) for resource in found])
+
+    async def _heads(self, word: str) -> list[Suggestion]:
+        prompts: list[tuple[str, str]] = []
+        with contextlib.suppress(TimeoutError):  # a server that starts slowly is no reason to wait for the commands
+            async with asyncio.timeout(_PATIENCE):
+                prompts = [(each.command, each.prompt.description or "") for each in await self._session.host.prompts()]
+        return _matching(word, [*self._commands.items(), *prompts])
+
+    async def _arguments(self, found: HostPrompt, rest: str) -> list[Suggestion]:
+        """Names of arguments, and their values as the server suggests them."""
+        settled, last = _taken_apart(rest)
+        pairs = [word.partition("=") for word in settled]
+        given = {name: value for name, sign, value in pairs if sign}
+        name, sign, value = last.partition("=")
+        if sign:
+            context = {each: text for each, text in given.items() if each != name}
+            answer = await self._session.host.complete(found.server, found.prompt.name, name, value, context=context)
+            return [Suggestion(_quoted(text), len(value)) for text in answer.values]
+        names = [
+            (f"{each.name}=", each.description or "") for each in found.prompt.arguments or [] if each.name not in given
+        ]
+        return _matching(last, names)
+
+
+def _matching(word: str, candidates: Sequence[tuple[str, str]]) -> list[Suggestion]:
+    low = word.lower()
+    return [Suggestion(text, len(word), about) for text, about in candidates if text.lower().startswith(low)]
+
+
+def _taken_apart(rest: str) -> tuple[list[str], str]:
+    """The words that are done, and the one that is being typed."""
+    import shlex
+
+    done, _, last = rest.rpartition(" ")
+    try:
+        return shlex.split(done), last
+    except ValueError:  # within quotes that are still open
+        return [], ""
+
+
+def _quoted(text: str) -> str:
+    import shlex
+
+    return shlex.quote(text) if any(char in " \t'\"\\" for char in text) else text

@@ -1,0 +1,1 @@
+"""Terminal user interfaces of `dovetail host`."""

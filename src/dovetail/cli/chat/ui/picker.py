@@ -1,0 +1,152 @@
+"""A list to pick from with the arrow keys, drawn below what has scrolled by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.input import Input
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
+
+from dovetail.cli.chat.views.rendering import exact
+
+from .contract import Choice, Row
+from .key_bindings import ANY, bindings, interrupt, leave
+
+_FRAME = 6
+"""Lines around the list: its title, the filter, the keys, and the prompt of whoever looks over our shoulder."""
+
+_NAMES = {"enter": "Enter", "space": "Space"}
+
+
+class Picker:
+    """One list: where the person is in it, and what narrows it."""
+
+    def __init__(
+        self, title: str, rows: Sequence[Row], keys: Mapping[str, str], start: int, narrowed: str = ""
+    ) -> None:
+        self._title = title
+        self._rows = rows
+        self._keys = keys
+        self._filter = narrowed
+        self._filtering = False
+        self._at = 0
+        self._at = next((n for n, (index, _) in enumerate(self._shown()) if index == start), 0)
+
+    @property
+    def narrowed(self) -> str:
+        """What narrows it."""
+        return self._filter
+
+    def application(self, source: Input) -> Application[Choice | None]:
+        """What draws the list and listens; each is used once."""
+        rows = Window(
+            FormattedTextControl(self._text, focusable=True, show_cursor=False),
+            wrap_lines=False,
+            dont_extend_height=True,
+        )
+        keys = Window(FormattedTextControl(self._help), wrap_lines=True, dont_extend_height=True)
+        return Application(
+            layout=Layout(HSplit([rows, keys])),
+            key_bindings=self._bindings(),
+            erase_when_done=True,
+            input=source,
+        )
+
+    def _shown(self) -> list[tuple[int, Row]]:
+        word = self._filter.lower()
+        return [
+            (index, row)
+            for index, row in enumerate(self._rows)
+            if word in f"{row.heading} {row.text} {row.note}".lower()
+        ]
+
+    def _text(self) -> StyleAndTextTuples:
+        from prompt_toolkit.application import get_app
+
+        size = get_app().output.get_size()
+        room = max(size.rows - _FRAME, 3)
+        lines, at = self._lines()
+        first = min(max(at - room // 2, 0), max(len(lines) - room, 0))
+        shown = [piece for line in lines[first : first + room] for piece in line]
+        shown[-1] = (shown[-1][0], shown[-1][1].removesuffix("\n"))
+        count = len(self._shown())
+        more = f" ({self._at + 1} of {count})" if count else ""
+        sought = f"  /{self._filter}" if self._filtering or self._filter else ""
+        return [("bold", _line(f"{self._title}{more}{sought}") + "\n"), *shown]
+
+    def _lines(self) -> tuple[list[StyleAndTextTuples], int]:
+        """The list with its headings, and which line the person is at."""
+        lines: list[StyleAndTextTuples] = []
+        at, heading = 0, None
+        for number, (_, row) in enumerate(self._shown()):
+            if row.heading != heading and row.heading:
+                lines.append([("ansicyan", _line(row.heading) + "\n")])
+            heading = row.heading
+            here = number == self._at
+            if here:
+                at = len(lines)
+            words = [
+                word for word in (">" if here else " ", row.mark, row.text, f" {row.note}" if row.note else "") if word
+            ]
+            lines.append([("reverse" if here else "", _line(" ".join(words))), ("", "\n")])
+        return lines or [[("", "  nothing here\n")]], at
+
+    def _help(self) -> StyleAndTextTuples:
+        if self._filtering:
+            return [("ansibrightblack", "type to narrow the list, Enter when done")]
+        keys = "  ".join(f"{_NAMES.get(key, key)} {text}" for key, text in self._keys.items())
+        return [("ansibrightblack", _line(f"{keys}  / narrow  q leave"))]
+
+    def _bindings(self) -> KeyBindings:
+        return bindings(
+            {
+                "up": lambda _: self._move(-1),
+                "down": lambda _: self._move(1),
+                "pageup": lambda _: self._move(-10),
+                "pagedown": lambda _: self._move(10),
+                "enter": self._enter,
+                "backspace": self._shorter,
+                ANY: self._typed,
+                "escape": leave,
+                "c-d": leave,
+                "c-c": interrupt,
+            }
+        )
+
+    def _move(self, by: int) -> None:
+        self._at = min(max(self._at + by, 0), max(len(self._shown()) - 1, 0))
+
+    def _enter(self, event: KeyPressEvent) -> None:
+        if self._filtering:
+            self._filtering = False
+        else:
+            self._choose(event, "enter")
+
+    def _shorter(self, event: KeyPressEvent) -> None:
+        self._filter = self._filter[:-1]
+        self._move(0)
+
+    def _typed(self, event: KeyPressEvent) -> None:
+        char = event.data
+        if self._filtering:
+            self._filter += char if char.isprintable() else ""
+            self._at = 0
+        elif char == "/":
+            self._filtering = True
+        elif char == "q":
+            event.app.exit(result=None)
+        else:
+            self._choose(event, "space" if char == " " else char)
+
+    def _choose(self, event: KeyPressEvent, key: str) -> None:
+        shown = self._shown()
+        if key in self._keys and shown:
+            event.app.exit(result=Choice(shown[self._at][0], key))
+
+
+def _line(text: str) -> str:
+    """A text on one line; the terminal's edge cuts it: what is picked is shown whole after it."""
+    return exact(text).replace("\n", " ").replace("\t", " ")

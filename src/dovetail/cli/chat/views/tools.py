@@ -1,0 +1,175 @@
+"""`/tools`: which tools there are, which are on, which are held back and why; and running one by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from dovetail.cli.chat import tool_form
+from dovetail.cli.chat.dialogs import difference
+from dovetail.cli.chat.session import Session
+from dovetail.cli.chat.ui.contract import Interrupted, Row, back
+from dovetail.cli.parser import UsageError
+from dovetail.cli.terminal.terminal import Closed
+
+from .rendering import as_json, exact, indented, one_line, rule
+from .results import show_result
+
+if TYPE_CHECKING:
+    from dovetail.host.catalogue import HostTool
+    from dovetail.host.consent.definition_review import Withheld
+
+_KEYS = {"space": "on/off", "enter": "look", "r": "run", "a": "approve"}
+
+
+class _Item(NamedTuple):
+    server: str
+    name: str
+    tool: HostTool | None = None
+    on: bool = False
+    withheld: Withheld | None = None
+
+
+async def tools(session: Session, words: list[str]) -> None:
+    """Show the tools, and do what the person wants with them."""
+    at = 0
+    while True:
+        items = await _items(session)
+        choice = await session.surface.pick("Tools", [_row(item) for item in items], _KEYS, at)
+        if choice is None:
+            return
+        at, item = choice.row, items[choice.row]
+        if choice.key == "space":
+            await _switch(session, item)
+        elif choice.key == "a":
+            await _approve(session, item)
+        else:
+            await _run(session, item) if choice.key == "r" else _look(session, item)
+            if not await back(session.surface):
+                return
+
+
+async def call(session: Session, words: list[str]) -> None:
+    """Call a tool by its name, with `key=value` words or, without any, a form."""
+    from dovetail.cli.options.values import read_arguments
+
+    if not words:
+        raise UsageError("name a tool: /call tool key=value")
+    found = find_tool(await session.host.tools(), words[0])
+    arguments = read_arguments(words[1:], found.tool.input_schema) if words[1:] else None
+    if arguments is not None and (problems := tool_form.problems_of(found.tool.input_schema, arguments)):
+        raise UsageError(f"{found.name} does not take this: {'; '.join(problems)}")
+    await run_tool(session, found, arguments)
+
+
+def find_tool(tools: Sequence[HostTool], word: str) -> HostTool:
+    """The tool of a name; what its server calls it will do where no other server has one of that name."""
+    found = [tool for tool in tools if tool.name == word] or [tool for tool in tools if tool.tool.name == word]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UsageError(f"there are several: {', '.join(tool.name for tool in found)}")
+    import difflib
+
+    names = {name: tool.name for tool in tools for name in (tool.name, tool.tool.name)}
+    near = difflib.get_close_matches(word, names, 1)
+    hint = f"did you mean {names[near[0]]}?" if near else "/tools shows those that there are"
+    raise UsageError(f"there is no tool {word}; {hint}")
+
+
+async def run_tool(session: Session, tool: HostTool, arguments: dict[str, object] | None = None) -> None:
+    """Call a tool in the name of the person; the rules hold for them too."""
+    from dovetail.host.error_results import RefusedResult
+
+    surface = session.surface
+    if arguments is None:
+        try:
+            arguments = await tool_form.fill(surface, tool.tool.input_schema)
+        except (Closed, Interrupted):
+            arguments = None
+    if arguments is None:
+        return
+
+    def progress(done: float, total: float | None, message: str | None) -> None:
+        surface.progress(tool.name, done, total, f"{tool.tool.name}: {message or ''}")
+
+    try:
+        result = await session.host.call(tool.name, arguments, progress=progress, check=False)
+    finally:
+        surface.end_progress()
+    if isinstance(result, RefusedResult):
+        # What follows its first line is for models.
+        surface.say(("warn", f"  x {one_line(result.text.partition(chr(10))[0])}"))
+    else:
+        show_result(session, tool.server, result)
+
+
+async def _items(session: Session) -> list[_Item]:
+    host = session.host
+    items = [_Item(tool.server, tool.tool.name, tool, on=True) for tool in await host.tools()]
+    items += [_Item(tool.server, tool.tool.name, tool) for tool in host.switched_off()]
+    items += [_Item(held.server, held.name or held.kind, withheld=held) for held in host.withheld()]
+    return sorted(items, key=lambda item: (item.server, item.name))
+
+
+def _row(item: _Item) -> Row:
+    if item.withheld is not None:
+        kind = "" if item.withheld.kind == "tool" else f"{item.withheld.kind}, "
+        return Row(item.name, item.server, "[!]", f"{kind}held back: {_why(item.withheld)}")
+    assert item.tool is not None
+    about = (item.tool.tool.description or item.tool.tool.title or "").strip().split("\n")[0]
+    return Row(item.name, item.server, "[x]" if item.on else "[ ]", about)
+
+
+def _why(held: Withheld) -> str:
+    return "; ".join(held.concerns) or "it is not what was approved"
+
+
+async def _switch(session: Session, item: _Item) -> None:
+    if item.tool is None:
+        session.surface.say(("warn", f"  {one_line(item.name)} is held back; approve it first (a)."))
+        return
+    await session.host.set_tool(item.server, item.name, not item.on)
+
+
+async def _run(session: Session, item: _Item) -> None:
+    if item.tool is None or not item.on:
+        session.surface.say(
+            ("warn", f"  {one_line(item.name)} cannot be run: it is {'off' if item.tool else 'held back'}.")
+        )
+        return
+    session.surface.say(("strong", rule(f"{item.server}: {item.name}", session.surface.width)))
+    await run_tool(session, item.tool)
+
+
+async def _approve(session: Session, item: _Item) -> None:
+    if item.withheld is None:
+        session.surface.say(f"  {one_line(item.name)} is as it was approved.")
+        return
+    _look(session, item)
+    if await session.surface.key({"y": "take it up", "n": "leave it"}) == "y":
+        held = item.withheld
+        await session.host.approve(item.server, held.kind, held.name, held.digest)
+
+
+def _look(session: Session, item: _Item) -> None:
+    """The whole of a definition."""
+    say = session.surface.say
+    say(("strong", rule(f"{item.server}: {item.name}", session.surface.width)))
+    if item.withheld is not None:
+        for concern in item.withheld.concerns:
+            say(("bad", f"  ! {one_line(concern)}"))
+        for line in difference(item.withheld.difference):
+            say(line)
+        return
+    assert item.tool is not None
+    tool = item.tool.tool
+    say(f"  the model calls it {item.tool.name}")
+    if tool.title:
+        say(f"  title: {one_line(tool.title)}")
+    say(indented(exact(tool.description or "It has no description.")))
+    if tool.annotations is not None:
+        say(("strong", "  what the server says of it:"))
+        say(indented(as_json(tool.annotations)))
+    say(("strong", "  input schema:"))
+    say(indented(as_json(tool.input_schema)))

@@ -1,0 +1,1 @@
+"""The subcommands of `dovetail`, one module each."""

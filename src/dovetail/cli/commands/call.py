@@ -1,0 +1,101 @@
+"""`dovetail call TARGET TOOL key=value…`."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from dovetail.cli import output
+from dovetail.cli.options.client_options import add_options, add_target, with_client
+from dovetail.cli.parser import UsageError
+from dovetail.cli.terminal.progress import Screen
+
+if TYPE_CHECKING:
+    from dovetail.client.client import Client
+    from dovetail.types.tools import CallToolResult
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's arguments."""
+    add_target(parser)
+    parser.add_argument("tool", metavar="TOOL")
+    parser.add_argument(
+        "arguments", nargs="*", metavar="key=value", help="read by the tool's schema; key:=JSON as it is"
+    )
+    parser.add_argument("--json", metavar="OBJECT", help="all arguments at once: JSON, @FILE, or - for stdin")
+    parser.add_argument("--save", metavar="DIR", help="save images, audio and other bytes there")
+    add_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Call the tool."""
+    from dovetail.cli.options.values import read_object
+
+    if options.json is not None:
+        if options.arguments:
+            raise UsageError("give the arguments as key=value or with --json, not both")
+        options.json = read_object(options.json)
+    return with_client(options, _call)
+
+
+async def _call(client: Client, options: argparse.Namespace, screen: Screen) -> None:
+    arguments = options.json
+    if arguments is None:
+        arguments = await _arguments(client, options.tool, options.arguments)
+    result = await client.call(options.tool, arguments, progress=screen.progress)
+    screen.end_progress()
+    if options.format == "json":
+        output.show_json(as_json(result))
+    else:
+        show(result, options.save)
+
+
+async def _arguments(client: Client, tool: str, words: list[str]) -> dict[str, Any]:
+    from dovetail.cli.options.values import read_arguments
+
+    if not words:
+        return {}
+    schemas = {each.name: each.input_schema for each in await client.tools()}
+    return read_arguments(words, schemas.get(tool, {}))
+
+
+def as_json(result: CallToolResult) -> dict[str, Any]:
+    """A result for scripts: `structuredContent` is the bare value, whatever revision carried it."""
+    from dovetail.types.serialization import dump
+    from dovetail.types.tools import DATA_MARK
+
+    data = result.data
+    shown = dump(result)
+    shown.setdefault("content", [])
+    shown.setdefault("isError", False)
+    shown.pop("resultType", None)
+    if data is not None:
+        shown["structuredContent"] = data
+    meta = {key: value for key, value in (result.meta or {}).items() if key != DATA_MARK}
+    shown.pop("_meta", None)
+    return {**shown, "_meta": meta} if meta else shown
+
+
+def show(result: CallToolResult, folder: str | None) -> None:
+    """A result for people: the value in place of a text that only repeats it."""
+    from dovetail.cli.terminal.contents import Keeper
+
+    keeper = Keeper(folder)
+    blocks = list(result.content)
+    data = result.data
+    if isinstance(data, (dict, list)) and _repeats(result.first_text(), data):
+        output.show_value(data)
+        blocks = [block for block in blocks if getattr(block, "text", None) != result.first_text()]
+    for block in blocks:
+        output.show_text(keeper.describe(block))
+
+
+def _repeats(text: str | None, data: Any) -> bool:
+    import msgspec
+
+    if text is None:
+        return True
+    try:
+        return msgspec.json.decode(text) == data
+    except (msgspec.DecodeError, RecursionError):
+        return False

@@ -1,0 +1,240 @@
+"""`dovetail lock [FILE…]` and `dovetail lock --check [FILE…]`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dovetail.cli import output
+from dovetail.cli.exit_status import FAILED, OK, UNREACHABLE, USAGE, Failed
+from dovetail.cli.options.client_options import add_output
+from dovetail.cli.options.host_options import config_files
+from dovetail.cli.parser import UsageError
+
+if TYPE_CHECKING:
+    from dovetail.host.config.reader import Config
+    from dovetail.host.entries import ServerEntry
+    from dovetail.host.servers.definition_probe import Survey
+    from dovetail.policy.accepted_warnings import Accepted
+    from dovetail.policy.definitions import Definition
+    from dovetail.policy.lockfile import Difference, Lock, LockFile
+    from dovetail.policy.review import Finding
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's arguments."""
+    parser.add_argument(
+        "files", nargs="*", metavar="FILE", help="a file that names servers (default: the project's, and your own)"
+    )
+    parser.add_argument("--check", action="store_true", help="compare the servers with mcp.lock and change nothing")
+    parser.add_argument("--server", action="append", default=[], metavar="KEY", help="this server and no other")
+    parser.add_argument(
+        "--yes", action="store_true", help="start servers that were not approved yet (for machines without a person)"
+    )
+    parser.add_argument("--accept", action="store_true", help="take up also what looks wrong")
+    add_output(parser)
+    parser.epilog = "The lockfile, mcp.lock, stands beside the first FILE."
+
+
+def run(options: argparse.Namespace) -> int:
+    """Ask the servers, and write the lockfile or compare with it."""
+    from dovetail.host.config.reader import read_configs
+    from dovetail.policy.lockfile import NAME, LockFile
+
+    files = config_files(options.files)
+    config = read_configs(files)
+    file = LockFile(Path(files[0]).parent / NAME)
+    lock = file.read()
+    if options.check and lock is None:
+        raise Failed("not_found", f"There is no {file.path}; `dovetail lock` writes it")
+    entries = _entries(config, options)
+    _record_starts(entries, options, Path(files[0]).parent)
+    found = asyncio.run(_survey(entries))
+    if options.check:
+        assert lock is not None
+        return _check(options, config, lock, file, found)
+    return _write(options, config, file, found)
+
+
+def _entries(config: Config, options: argparse.Namespace) -> list[ServerEntry]:
+    from dovetail.policy.approvals import Approvals
+
+    keys = {entry.key for entry in config.entries}
+    unknown = next((key for key in options.server if key not in keys), None)
+    if unknown is not None:
+        raise UsageError(f"no server is called {unknown!r} there")
+    wanted = [entry for entry in config.entries if entry.enabled and _is_meant(entry.key, options)]
+    for entry in wanted:
+        if entry.problem is not None:
+            raise Failed("usage", entry.problem, USAGE)
+    approvals = Approvals()
+    strange = [entry for entry in wanted if entry.spec and not approvals.approved(entry.key, entry.spec)]
+    if strange and not options.yes:
+        told = "\n".join(f"  {entry.key}: {_launch(entry)} ({entry.origin})" for entry in strange)
+        raise Failed(
+            "refused",
+            f"These servers were not approved yet:\n{told}\nApprove them in `dovetail host`, or start them with --yes",
+        )
+    return wanted
+
+
+def _record_starts(entries: Sequence[ServerEntry], options: argparse.Namespace, project: Path) -> None:
+    """Start nothing that the rules forbid, and nothing that is not recorded."""
+    from dovetail.host.servers.launcher import shown
+    from dovetail.policy.actions import Action
+    from dovetail.policy.audit.log import Audit
+    from dovetail.policy.policy_file import build_policy
+
+    policy = build_policy(project=project.absolute())
+    with Audit() as audit:
+        for entry in entries:
+            if entry.spec is None:
+                continue
+            decision = policy.decide(Action(kind="launch", server=entry.key, launch=entry.spec.digest))
+            if decision.verdict == "deny":
+                audit.write("refusal", server=entry.key, by="policy", rule=decision.rule, kind="launch")
+                raise Failed("refused", f"The policy keeps {entry.key!r} from starting ({decision.rule})")
+            rule = "started with `dovetail lock --yes`" if options.yes else "approved before"
+            audit.write("launch", server=entry.key, by="person", rule=rule, kind="launch", spec=shown(entry.spec))
+
+
+async def _survey(entries: Sequence[ServerEntry]) -> Survey:
+    from dovetail.host.secrets import Secrets
+    from dovetail.host.servers.definition_probe import survey
+
+    return await survey(entries, Secrets())
+
+
+def _check(options: argparse.Namespace, config: Config, lock: Lock, file: LockFile, found: Survey) -> int:
+    _complain_of_unreachable(found)
+    configured = {entry.key for entry in config.entries}
+    gone = [key for key in lock.servers if key not in configured and _is_meant(key, options)]
+    compared = found.definitions | {key: list["Definition"]() for key in gone}
+    different = [item for key in sorted(compared) for item in lock.compare(key, compared[key]) if item.status != "same"]
+    if different:
+        told = "\n".join(_told(item) for item in different)
+        facts = [_facts(item) for item in different]
+        raise Failed("changed", f"The servers differ from {file.path}:\n{told}", differences=facts)
+    _tell(
+        options, f"The servers are as {file.path} says.", {"file": str(file.path), "servers": sorted(found.definitions)}
+    )
+    return OK
+
+
+def _write(options: argparse.Namespace, config: Config, file: LockFile, found: Survey) -> int:
+    from dovetail.policy.accepted_warnings import Accepted
+    from dovetail.policy.lockfile import Lock
+
+    before, accepted = file.read() or Lock(), Accepted()
+    findings = _review(before, found, accepted)
+    odd = [one for one in findings if one.concerns and not accepted.has(one.server, one.definition)]
+    held = [] if options.accept else odd
+    taken = [one for one in findings if one not in held]
+    _record(taken, f"taken up with `dovetail lock{' --accept' if options.accept else ''}`")
+    for one in odd if options.accept else ():
+        accepted.add(one.server, one.definition)
+    configured = {entry.key for entry in config.entries}
+
+    def renewed(lock: Lock) -> Lock:
+        for key in found.definitions:
+            lock = lock.with_server(key, [one.definition for one in taken if one.server == key])
+        for key in lock.servers if not options.server else ():
+            lock = lock if key in configured else lock.without(key)
+        return lock
+
+    _report(options, file, before, file.change(renewed), held)
+    _complain_of_unreachable(found)
+    return FAILED if held else OK
+
+
+def _record(taken: Sequence[Finding], rule: str) -> None:
+    """Write down what is taken up before it is; what cannot be recorded is not taken up."""
+    from dovetail.policy.audit.log import Audit
+
+    with Audit() as audit:
+        for one in taken:
+            if one.status != "same":
+                audit.write(
+                    "definition",
+                    server=one.server,
+                    name=one.definition.name or one.definition.kind,
+                    by="person",
+                    rule=rule,
+                    definition=one.definition.digest,
+                    concerns=one.concerns,
+                )
+
+
+def _review(lock: Lock, found: Survey, accepted: Accepted) -> list[Finding]:
+    from dovetail.policy.review import review
+
+    names = {
+        key: [definition.name for definition in definitions if definition.kind == "tool"]
+        for key, definitions in found.definitions.items()
+    }
+    return [
+        finding
+        for key, definitions in sorted(found.definitions.items())
+        for finding in review(key, definitions, lock, names, accepted.has)
+    ]
+
+
+def _report(options: argparse.Namespace, file: LockFile, before: Lock, after: Lock, held: list[Finding]) -> None:
+    changed = [
+        item
+        for key in sorted({*before.servers, *after.servers})
+        for item in before.compare(key, after.definitions(key))
+        if item.status != "same"
+    ]
+    concerns = [f"{one.server}: {concern}" for one in held for concern in one.concerns]
+    lines = [f"  {item}" for item in changed]
+    told = [f"Written to {file.path}" + (":" if lines else "; nothing has changed."), *lines]
+    if concerns:
+        told += ["Not taken up, since it looks wrong (--accept takes it up all the same):"]
+        told += [f"  {concern}" for concern in concerns]
+    facts = {"file": str(file.path), "differences": [_facts(item) for item in changed], "concerns": concerns}
+    _tell(options, "\n".join(told), facts)
+
+
+def _complain_of_unreachable(found: Survey) -> None:
+    if found.problems:
+        told = "\n".join(f"  {key}: {problem}" for key, problem in sorted(found.problems.items()))
+        raise Failed("unreachable", f"These servers could not be asked:\n{told}", UNREACHABLE)
+
+
+def _told(item: Difference) -> str:
+    return "\n".join([str(item), *(f"    {line}" for line in item.text.splitlines())])
+
+
+def _facts(item: Difference) -> dict[str, Any]:
+    definition = item.definition
+    return {
+        "server": item.server,
+        "kind": definition.kind,
+        "name": definition.name,
+        "status": item.status,
+        "before": item.before.digest if item.before else None,
+        "after": item.after.digest if item.after else None,
+        "difference": item.text,
+    }
+
+
+def _launch(entry: ServerEntry) -> str:
+    import shlex
+
+    spec = entry.spec
+    return "" if spec is None else spec.url or shlex.join(spec.command)
+
+
+def _is_meant(key: str, options: argparse.Namespace) -> bool:
+    return not options.server or key in options.server
+
+
+def _tell(options: argparse.Namespace, text: str, facts: dict[str, Any]) -> None:
+    if options.format == "json":
+        output.show_json(facts)
+    else:
+        output.show_text(text)

@@ -1,0 +1,63 @@
+"""`dovetail shell-completion SHELL`: the code that asks us for candidates."""
+
+from __future__ import annotations
+
+import argparse
+
+from dovetail.cli.exit_status import OK
+
+# Each asks `dovetail __complete` with the words up to the cursor and offers files where it says so.
+_BASH = """\
+_dovetail() {
+    local IFS=$'\\n' candidates
+    candidates=($(dovetail __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+    if [[ ${candidates[0]} == @files ]]; then
+        compopt -o filenames 2>/dev/null
+        COMPREPLY=($(compgen -f -- "${COMP_WORDS[COMP_CWORD]}"))
+    else
+        COMPREPLY=("${candidates[@]}")
+    fi
+}
+complete -F _dovetail dovetail
+"""
+
+_ZSH = """\
+#compdef dovetail
+_dovetail() {
+    local -a candidates
+    candidates=("${(@f)$(dovetail __complete "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+    if [[ ${candidates[1]} == @files ]]; then
+        _files
+    else
+        compadd -- "${(@)candidates:#}"
+    fi
+}
+compdef _dovetail dovetail
+"""
+
+_FISH = """\
+function __dovetail_candidates
+    set -l words (commandline -opc) (commandline -ct)
+    set -l found (dovetail __complete $words[2..-1] 2>/dev/null)
+    if test "$found[1]" = @files
+        __fish_complete_path (commandline -ct)
+    else
+        printf '%s\\n' $found
+    end
+end
+complete -c dovetail -f -a '(__dovetail_candidates)'
+"""
+
+SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's arguments."""
+    parser.add_argument("shell", choices=tuple(SCRIPTS))
+    parser.epilog = 'for bash: eval "$(dovetail shell-completion bash)"; fish: dovetail shell-completion fish | source'
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the code for a shell to read."""
+    print(SCRIPTS[options.shell], end="")
+    return OK

@@ -1,0 +1,1 @@
+"""`dovetail run --reload`: replace the server process while the client stays connected."""

@@ -1,0 +1,1 @@
+"""Command-line options and argument values that several commands share."""

@@ -1,0 +1,165 @@
+"""The options that the verbs with a host have, and the host that they make."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dovetail.cli.parser import UsageError
+
+if TYPE_CHECKING:
+    from dovetail.host.catalogue import HostTool
+    from dovetail.host.host import Host
+    from dovetail.policy.rules import Policy, Rule
+
+
+def add_host_options(parser: argparse.ArgumentParser) -> None:
+    """Which servers, which model, and what may run."""
+    group = parser.add_argument_group("servers and models")
+    group.add_argument(
+        "--config",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a file that names servers (default: the project's, and your own)",
+    )
+    group.add_argument(
+        "--model",
+        action="append",
+        default=[],
+        metavar="MODEL",
+        help="openai:NAME[@BASE_URL], anthropic:NAME, or one of your models.toml; the first one answers",
+    )
+    group.add_argument("--root", action="append", default=[], metavar="PATH", help="a folder that servers may know of")
+    group.add_argument("--system", metavar="TEXT", help="what the model is told before everything else")
+    rules = parser.add_argument_group("what may run")
+    rules.add_argument(
+        "--allow", action="append", default=[], metavar="PATTERN", help="call these tools unasked: 'server__tool*'"
+    )
+    rules.add_argument("--deny", action="append", default=[], metavar="PATTERN", help="never call these tools")
+    rules.add_argument(
+        "--launch", action="append", default=[], metavar="SERVER", help="start or reach this server unasked"
+    )
+    rules.add_argument("--policy", action="append", default=[], metavar="FILE", help="a file of further rules")
+
+
+def make_host(options: argparse.Namespace, **more: Any) -> Host:
+    """The host of the options; `more` says who is asked."""
+    from dovetail.host.host import Host
+
+    from .model_choice import find_models
+
+    files = config_files(options.config)
+    return Host.from_config(
+        *files,
+        optional=[] if options.config else own_files(),
+        policy=make_policy(options, _keys(files)),
+        models=find_models(options.model),
+        roots=options.root,
+        **more,
+    )
+
+
+def config_files(named: Sequence[str]) -> list[Path]:
+    """The files that were named, or those of the project and the user's own."""
+    from dovetail.host.config.files import find_files
+
+    if named:
+        missing = next((name for name in named if not Path(name).is_file()), None)
+        if missing is not None:
+            raise UsageError(f"there is no file {missing}")
+        return [Path(name) for name in named]
+    files = [each.path for each in find_files() if each.scope == "project" or each.product == "dovetail"]
+    if not files:
+        raise UsageError(
+            "no file names any servers here: `dovetail add` makes one, `dovetail import` takes over those of other "
+            "programs, and --config FILE names one"
+        )
+    return files
+
+
+def own_files() -> list[Path]:
+    """Where `dovetail add` puts servers while a host runs, if nobody says where."""
+    from dovetail.host.config.files import default_file
+
+    return [default_file()]
+
+
+def make_policy(options: argparse.Namespace, keys: Sequence[str]) -> Policy:
+    """The rules that the options give, before those of the files; each is about one of these servers at least."""
+    from dovetail.policy.policy_file import load_rules
+    from dovetail.policy.rules import Policy, Rule
+
+    rules: list[Rule] = [tool_rule("deny", pattern, keys) for pattern in options.deny]
+    rules += [tool_rule("allow", pattern, keys) for pattern in options.allow]
+    rules += [Rule("allow", server=pattern, kind="launch", origin="--launch") for pattern in options.launch]
+    for rule in rules:
+        _check_server(rule, keys)
+    for name in options.policy:
+        if not Path(name).is_file():
+            raise UsageError(f"there is no file {name}")
+        rules += load_rules(Path(name))
+    return Policy(rules)
+
+
+def tool_rule(verdict: Any, pattern: str, keys: Sequence[str]) -> Rule:
+    """A rule from `server__tool`, with `*` in either; a pattern without `__` names servers.
+
+    Both are names that the person knows, so the hash at the end of a long name for models is no part of it.
+    """
+    from dovetail.policy.rules import Rule
+
+    # The key of a server may have `__` in it.
+    whole = max((key for key in keys if pattern == key or pattern.startswith(f"{key}__")), key=len, default=None)
+    server, sign, tool = pattern.partition("__")
+    if whole is not None:
+        server, sign, tool = whole, pattern[len(whole) :][:2], pattern[len(whole) + 2 :]
+    if not server or (sign and not tool):
+        raise UsageError(f"{pattern!r} is no pattern for tools: write server__tool, server__*, or server")
+    return Rule(verdict, server=server, tool=tool or "*", origin=f"--{verdict}")
+
+
+def unmatched(options: argparse.Namespace, host: Host, tools: Sequence[HostTool]) -> list[str]:
+    """A line for each pattern that no tool fits, of servers that are there: it says less than its author thinks."""
+    from dovetail.policy.globs import matches
+
+    there = [key for key, status in host.servers.items() if status.state == "ready"]
+    lines: list[str] = []
+    for option in ("deny", "allow"):
+        for pattern in getattr(options, option):
+            rule = tool_rule(option, pattern, list(host.servers))
+            its = [tool for tool in tools if matches(rule.server, tool.server)]
+            if any(matches(rule.server, key) for key in there) and not any(
+                matches(rule.tool or "*", tool.tool.name) for tool in its
+            ):
+                lines.append(f"--{option} {pattern}: there is no such tool{_near(rule.tool or '', its)}")
+    return lines
+
+
+def _near(word: str, tools: Sequence[HostTool]) -> str:
+    import difflib
+
+    names = {tool.tool.name: f"{tool.server}__{tool.tool.name}" for tool in tools}
+    near = difflib.get_close_matches(word, list(names), 1)
+    return f"; did you mean {names[near[0]]}?" if near else ""
+
+
+def _check_server(rule: Rule, keys: Sequence[str]) -> None:
+    """A rule that is about no server is a slip, and one that was to deny something would go unnoticed."""
+    import difflib
+
+    from dovetail.policy.globs import matches
+
+    if any(matches(rule.server, key) for key in keys):
+        return
+    near = difflib.get_close_matches(rule.server, keys, 1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(keys) or 'none'}"
+    raise UsageError(f"{rule.origin} names no server {rule.server!r}; {hint}")
+
+
+def _keys(files: Sequence[Path]) -> list[str]:
+    from dovetail.host.config.reader import read_configs
+
+    return [entry.key for entry in read_configs(files).entries]

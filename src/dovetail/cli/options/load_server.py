@@ -1,0 +1,111 @@
+"""A server from a Python file: loading it, and finding the object that is meant."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from dovetail.cli.exit_status import USAGE, Failed
+
+if TYPE_CHECKING:
+    from dovetail.server.app import Server
+
+_USUAL = ("server", "app", "mcp")
+_OBJECT = re.compile(r"(?P<path>.+):(?P<name>[^\W\d][\w.]*)")
+
+
+def split_object(word: str) -> tuple[str, str | None]:
+    """FILE and object; the colon of a Windows drive is not the one between them."""
+    found = _OBJECT.fullmatch(word)
+    if found is None or not found["path"].endswith(".py"):
+        return word, None
+    return found["path"], found["name"]
+
+
+def serve_file(path: str, name: str | None, how: Callable[[Server], None] | None = None) -> None:
+    """Load the file and serve until the client goes.
+
+    A file may run its server by itself when it is loaded: then it is served by that, as it would be
+    by `python FILE`. Where another object was asked for, that one is served and this call does nothing.
+    With `how`, that is how the server is served, whatever the file says.
+    """
+    from dovetail.server.app import Server
+
+    served = False
+    serve = Server.run
+    module = _module(path)
+
+    def run(server: Server, *arguments: Any, **options: Any) -> None:
+        nonlocal served
+        if name is None or getattr(module, name, None) is server:
+            served = True
+            if how is None:
+                serve(server, *arguments, **options)
+            else:
+                Server.run = serve  # type: ignore[method-assign]
+                how(server)
+
+    Server.run = run  # type: ignore[method-assign]
+    try:
+        _execute(module, path)
+    finally:
+        Server.run = serve  # type: ignore[method-assign]
+    if not served:
+        (how or serve)(find_server(module, path, name))
+
+
+def find_server(module: ModuleType, path: str, name: str | None) -> Server:
+    """The object that was named, or the one that must be meant."""
+    from dovetail.server.app import Server
+
+    if name is not None:
+        found: Any = module
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        if callable(found) and not isinstance(found, Server):
+            found = found()
+        if not isinstance(found, Server):
+            raise Failed("usage", f"{path} has no Server named {name!r}", USAGE)
+        return found
+    servers = {key: value for key, value in vars(module).items() if isinstance(value, Server)}
+    for usual in _USUAL:
+        if usual in servers:
+            return servers[usual]
+    distinct = {id(server): server for server in servers.values()}
+    if len(distinct) == 1:
+        return next(iter(distinct.values()))
+    if not servers:
+        raise Failed("usage", f"{path} has no Server at its top level", USAGE)
+    raise Failed("usage", f"{path} has several servers; name one: {path}:{' or :'.join(servers)}", USAGE)
+
+
+def check_file(path: str) -> None:
+    """Refuse what is no file."""
+    if not os.path.isfile(path):
+        raise Failed("usage", f"There is no file {path}", USAGE)
+
+
+def _module(path: str) -> ModuleType:
+    check_file(path)
+    name = os.path.splitext(os.path.basename(path))[0]
+    if name in sys.stdlib_module_names or name == "dovetail" or name in sys.modules:
+        # A file may be called json.py, and whoever imports json must not get it.
+        name = f"__dovetail_{name}__"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    return module
+
+
+def _execute(module: ModuleType, path: str) -> None:
+    """Run the file as `python FILE` would find its neighbours."""
+    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+    assert module.__spec__ is not None
+    assert module.__spec__.loader is not None
+    module.__spec__.loader.exec_module(module)

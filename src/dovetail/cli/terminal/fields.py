@@ -1,0 +1,127 @@
+"""The fields of a form as a person at a terminal sees them, and what they type as values."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, cast
+
+_YES = frozenset({"y", "yes", "true", "1", "on"})
+_NO = frozenset({"n", "no", "false", "0", "off"})
+_HINTS = {"boolean": "yes/no", "integer": "a whole number", "number": "a number", "array": "several, with commas"}
+_FORMATS = {"date": "YYYY-MM-DD", "date-time": "YYYY-MM-DDThh:mm:ssZ", "email": "an e-mail address", "uri": "a URL"}
+
+
+class Field:
+    """One field of a form."""
+
+    def __init__(self, name: str, schema: dict[str, Any], *, required: bool) -> None:
+        self.name = name
+        self.required = required
+        self._schema = schema
+        self._options = _options(schema)
+
+    def introduction(self) -> list[str]:
+        """What to show before the prompt: the description, and what there is to choose from."""
+        lines = [f"  {_one_line(text)}" for text in [self._schema.get("description")] if text]
+        for number, (value, title) in enumerate(self._options, start=1):
+            lines.append(f"  {number}) {_one_line(title)}" + (f" ({_one_line(value)})" if title != value else ""))
+        return lines
+
+    def prompt(self, current: Any) -> str:
+        """The words before the cursor."""
+        label = _one_line(self._schema.get("title") or self.name)
+        kind = self._schema.get("type", "")
+        hint = _FORMATS.get(self._schema.get("format", "")) or _HINTS.get(kind, "")
+        if self._options and kind != "array":
+            hint = f"1-{len(self._options)}"
+        if not self.required and current is None:
+            hint = f"{hint}, optional" if hint else "optional"
+        return f"{label}{f' ({hint})' if hint else ''}{f' [{self.shown(current)}]' if current is not None else ''}: "
+
+    def shown(self, value: Any) -> str:
+        """A value as a person would type it."""
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        if isinstance(value, list):
+            return ", ".join(map(str, cast("list[object]", value)))
+        return str(value)
+
+    def read(self, text: str) -> Any:
+        """The value that was typed; one that does not fit is a ValueError that says why."""
+        from dovetail.schema.forms import problems
+
+        value = self._convert(text)
+        schema = {"type": "object", "properties": {self.name: self._schema}, "required": [self.name]}
+        if found := problems(schema, {self.name: value}):
+            raise ValueError("; ".join(text.removeprefix(f"{self.name}: ") for text in found))
+        return value
+
+    def _convert(self, text: str) -> Any:
+        kind = self._schema.get("type")
+        if kind == "array":
+            return [self._chosen(part.strip()) for part in text.split(",") if part.strip()]
+        if self._options:
+            return self._chosen(text)
+        if kind == "boolean":
+            if (word := text.lower()) not in _YES | _NO:
+                raise ValueError("yes or no, please")
+            return word in _YES
+        if kind not in ("integer", "number"):
+            return text
+        number = read_number(text)
+        if number is None or (kind == "integer" and number != int(number)):
+            raise ValueError(f"{_HINTS[str(kind)]}, please")
+        return int(number) if kind == "integer" else number
+
+    def _chosen(self, text: str) -> str:
+        """A choice by its value, its title or its number; a value that looks like a number is the value."""
+        for value, _ in self._options:
+            if text == value:
+                return value
+        for value, title in self._options:
+            if text.lower() in (title.lower(), value.lower()):
+                return value
+        if text.isascii() and text.isdigit() and 1 <= int(text) <= len(self._options):
+            return self._options[int(text) - 1][0]
+        raise ValueError(f"{text!r} is none of the choices")
+
+
+def read_number(text: str) -> int | float | None:
+    """A number that JSON can carry, or None."""
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def fields_of(schema: dict[str, Any]) -> list[Field] | None:
+    """The fields of a form, or None where it is no form that can be asked for field by field."""
+    from dovetail.protocol.errors import LocalError
+    from dovetail.schema.forms import check_form
+
+    try:
+        check_form(schema)
+    except LocalError:
+        return None
+    required = schema.get("required", [])
+    return [Field(name, field, required=name in required) for name, field in schema["properties"].items()]
+
+
+def _one_line(text: object) -> str:
+    """Without line ends: a server's words must not look like the next question."""
+    return " ".join(str(text).split())
+
+
+def _options(field: dict[str, Any]) -> list[tuple[str, str]]:
+    """Value and title of each choice."""
+    source = field.get("items", field)
+    titled = source.get("oneOf", source.get("anyOf"))
+    if titled is not None:
+        return [(option["const"], option["title"]) for option in titled]
+    values = source.get("enum", [])
+    return list(zip(values, source.get("enumNames", values), strict=True))

@@ -1,0 +1,189 @@
+"""Asking the person at the terminal what a server wants to know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+
+from .fields import Field, fields_of
+from .terminal import Closed
+
+if TYPE_CHECKING:
+    from dovetail.client.elicitation import Elicitation
+    from dovetail.types.client_features import CreateMessageParams
+
+Answer = dict[str, Any] | Literal["accept", "decline", "cancel"]
+
+DECLINE = "/decline"
+CANCEL = "/cancel"
+
+
+class _Left(Exception):
+    """The person left the form by a word for it."""
+
+    def __init__(self, action: Literal["decline", "cancel"]) -> None:
+        self.action: Literal["decline", "cancel"] = action
+
+
+class Desk(Protocol):
+    """Where a person is asked."""
+
+    def question(self) -> AbstractAsyncContextManager[None]:
+        """The time that one question has for itself."""
+        ...
+
+    def say(self, text: str = "", /) -> None:
+        """Show a line."""
+        ...
+
+    async def ask(self, prompt: str, /) -> str:
+        """One line; `Closed` at the end of input."""
+        ...
+
+
+class Asking:
+    """Puts a server's questions to the person, one after the other."""
+
+    def __init__(self, terminal: Desk, server: str | None = None, warnings: Sequence[str] = ()) -> None:
+        """`server` is what the person calls it; else it is what it calls itself."""
+        self._terminal = terminal
+        self._server = server
+        self._warnings = warnings
+
+    async def elicit(self, question: Elicitation) -> Answer:
+        """A form field by field, or a page to go to."""
+        async with self._terminal.question():
+            self._introduce(question)
+            try:
+                return await (self._page(question) if question.mode == "url" else self._form(question))
+            except Closed:
+                return "cancel"
+            except _Left as left:
+                return left.action
+
+    async def sample(self, request: CreateMessageParams) -> str:
+        """Let the person answer in place of a model; an empty answer refuses."""
+        from dovetail.protocol.errors import Refused
+
+        async with self._terminal.question():
+            self._terminal.say("The server asks a model:")
+            if request.system_prompt:
+                self._terminal.say(f"  system: {request.system_prompt}")
+            for message in request.messages:
+                self._terminal.say(f"  {message.role}: {_words(message.content)}")
+            try:
+                answer = await self._terminal.ask("Your answer for it (Enter refuses): ")
+            except Closed:
+                answer = ""
+        if not answer:
+            raise Refused("The person at the terminal refused to answer for a model")
+        return answer
+
+    def _introduce(self, question: Elicitation) -> None:
+        server = question.server
+        name = self._server or ((server.title or server.name) if server is not None else "The server")
+        # A line of the server's must not look like one of ours.
+        message = question.message.strip().replace("\n", "\n  | ")
+        self._terminal.say(f"{name} asks: {message}")
+        for warning in self._warnings:
+            self._terminal.say(f"  ! {warning}")
+
+    async def _page(self, question: Elicitation) -> Answer:
+        say = self._terminal.say
+        say(f"  It wants you to go to {question.host}:")
+        say(f"  {question.url}")
+        choice = await self._choose("[o]pen it, [a]lready there, [d]ecline, [c]ancel: ", "oadc")
+        if choice == "o":
+            _open(question.url or "", say)
+            return "accept"
+        return "accept" if choice == "a" else _action(choice)
+
+    async def _form(self, question: Elicitation) -> Answer:
+        fields = fields_of(question.schema or {})
+        if fields is None:
+            return await self._any_form(question)
+        if fields:
+            self._terminal.say(f"  ({DECLINE} declines, {CANCEL} or Ctrl-D cancels, Ctrl-C ends the call)")
+        content: dict[str, Any] = question.defaults
+        while True:
+            for field in fields:
+                await self._fill(field, content)
+            choice = await self._choose("Send? [y]es, [e]dit, [d]ecline, [c]ancel: ", "yedc", default="y")
+            if choice == "y":
+                problems = question.problems(content)
+                if not problems:
+                    return content
+                self._terminal.say(f"  {'; '.join(problems)}")
+            elif choice != "e":
+                return _action(choice)
+
+    async def _fill(self, field: Field, content: dict[str, Any]) -> None:
+        """Ask for one field until the answer fits; Enter keeps what stands there, or leaves it out."""
+        for line in field.introduction():
+            self._terminal.say(line)
+        while True:
+            text = await self._line(field.prompt(content.get(field.name)))
+            if not text:
+                if field.name in content or not field.required:
+                    return
+                self._terminal.say("  An answer is needed here.")
+                continue
+            try:
+                content[field.name] = field.read(text)
+                return
+            except ValueError as problem:
+                self._terminal.say(f"  {problem}")
+
+    async def _any_form(self, question: Elicitation) -> Answer:
+        """A form that is none of the protocol's: shown as it is, answered in JSON."""
+        import msgspec
+
+        schema = msgspec.json.format(msgspec.json.encode(question.schema), indent=2).decode()
+        self._terminal.say(f"  This form can only be filled in as JSON ({DECLINE} declines, {CANCEL} cancels):")
+        self._terminal.say(schema)
+        while True:
+            text = await self._line("JSON: ")
+            try:
+                content = msgspec.json.decode(text or "{}", type=dict[str, Any])
+            except (msgspec.DecodeError, RecursionError) as problem:
+                self._terminal.say(f"  {problem}")
+                continue
+            if not (problems := question.problems(content)):
+                return content
+            self._terminal.say(f"  {'; '.join(problems)}")
+
+    async def _choose(self, prompt: str, letters: str, default: str | None = None) -> str:
+        while True:
+            text = (await self._line(prompt)).lower()
+            if not text and default is not None:
+                return default
+            if text and text[0] in letters:
+                return text[0]
+            self._terminal.say(f"  One of {', '.join(letters)}, please.")
+
+    async def _line(self, prompt: str) -> str:
+        text = await self._terminal.ask(prompt)
+        if text in (DECLINE, CANCEL):
+            raise _Left("decline" if text == DECLINE else "cancel")
+        return text
+
+
+def _open(url: str, say: Callable[[str], None]) -> None:
+    from dovetail.client.auth.browser_login import start_browser
+    from dovetail.client.auth.interactive import find_browser
+
+    words = find_browser()
+    if words is None:
+        say("  There is no browser here; copy the address.")
+    else:
+        start_browser(words, url)
+
+
+def _action(letter: str) -> Literal["decline", "cancel"]:
+    return "decline" if letter == "d" else "cancel"
+
+
+def _words(content: object) -> str:
+    blocks = cast("list[object]", content) if isinstance(content, list) else [content]
+    return " ".join(getattr(block, "text", f"[{type(block).__name__.lower()}]") for block in blocks)

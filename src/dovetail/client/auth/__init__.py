@@ -1,0 +1,1 @@
+"""Client-side authorization: OAuth, token storage and browser login."""

@@ -1,0 +1,112 @@
+"""The logins that a user has: which there are, which one is meant, and what may be told of them."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import msgspec
+
+from dovetail.auth.errors import AuthorizationFailed, TokenRefused, plain
+from dovetail.auth.jwt import take_apart
+from dovetail.auth.tokens import Account
+from dovetail.protocol.errors import LocalError
+
+from .token_store import FileTokens, account_name
+
+logger = logging.getLogger("dovetail")
+
+_WHO = ("email", "preferred_username", "name", "sub")
+"""What an identity token calls its user, the best for people first."""
+
+
+class Login(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What may be told of an account; never a token."""
+
+    server: str
+    account: str
+    """The name that the user gave it; empty for the one without a name."""
+    default: bool
+    """Whether it is the one that is used where none is named."""
+    user: str | None
+    """Who the authorization server says that is, if it says so."""
+    issuer: str
+    client_id: str
+    scopes: tuple[str, ...]
+    expires_at: float | None
+    """When the token ends, as seconds since 1970."""
+    renewable: bool
+    """Whether it is renewed without the user."""
+
+
+async def logins(store: FileTokens, url: str | None = None) -> list[Login]:
+    """All logins in a store, or those at one server."""
+    wanted = None if url is None else account_name(url)
+    labels: dict[str, list[str]] = {}
+    for name in await store.names():
+        server, _, label = name.partition(" ")
+        if wanted is None or server == wanted:
+            labels.setdefault(server, []).append(label)
+    found: list[Login] = []
+    for server, names in labels.items():
+        for label in names:
+            content = await store.load(f"{server} {label}".strip())
+            try:
+                account = None if content is None else Account.decode(content)
+            except LocalError as problem:
+                logger.warning("%s at %s: %s", label or "The account", server, problem)
+                continue
+            if account is not None:
+                found.append(_described(server, label, account, default=label == _preferred(names)))
+    return found
+
+
+async def labels_at(store: FileTokens, url: str) -> list[str]:
+    """The names of the accounts at a server; the one without a name is the empty one."""
+    kept = [name.partition(" ") for name in await store.names()]
+    return [label for server, _, label in kept if server == account_name(url)]
+
+
+async def default_account(store: FileTokens, url: str) -> str:
+    """The account that is meant where none is named: the one without a name, or the only one."""
+    labels = await labels_at(store, url)
+    preferred = _preferred(labels)
+    if preferred is None:
+        raise AuthorizationFailed(
+            f"There are several accounts at {url}, {', '.join(labels)}, and none is the default: name one, "
+            "with --account or auth=OAuth(account=…)"
+        )
+    return preferred
+
+
+def _preferred(labels: list[str]) -> str | None:
+    if not labels or "" in labels:
+        return ""
+    return labels[0] if len(labels) == 1 else None
+
+
+def _described(server: str, label: str, account: Account, *, default: bool) -> Login:
+    tokens = account.tokens
+    return Login(
+        server=server,
+        account=label,
+        default=default,
+        user=_user(tokens.id_token),
+        issuer=account.issuer,
+        client_id=account.client.id,
+        scopes=account.requested if tokens.scopes is None else tokens.scopes,
+        expires_at=tokens.expires_at,
+        renewable=tokens.refresh_token is not None,
+    )
+
+
+def _user(id_token: str | None) -> str | None:
+    """Only shown, and from the authorization server itself, so its signature is not looked at."""
+    if id_token is None:
+        return None
+    try:
+        claims: dict[str, Any] = take_apart(id_token).claims
+    except TokenRefused:
+        return None
+    named = (claims.get(name) for name in _WHO)
+    return next((plain(name) for name in named if isinstance(name, str) and name), None)

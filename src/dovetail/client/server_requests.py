@@ -1,0 +1,187 @@
+"""Answering what a server asks: the person, a model, the roots; the same on every revision."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from dovetail.protocol.errors import INVALID_PARAMS, LocalError, ProtocolError, Refused
+from dovetail.types.capabilities import (
+    ClientCapabilities,
+    ElicitationCapability,
+    Implementation,
+    RootsCapability,
+    SamplingCapability,
+)
+from dovetail.types.client_features import (
+    CreateMessageParams,
+    CreateMessageResult,
+    ElicitParams,
+    ElicitResult,
+    ListRootsResult,
+)
+from dovetail.types.content import Text
+
+from .elicitation import Mode, OnElicit, read_answer, read_question
+from .roots import RootLike, Roots, check_roots, find_roots
+
+if TYPE_CHECKING:
+    from dovetail.protocol.revisions.revision import Revision
+    from dovetail.runtime.thread_pool import Workers
+    from dovetail.types.serialization import Value
+
+OnSample: TypeAlias = (
+    "Callable[[CreateMessageParams], str | CreateMessageResult | Awaitable[str | CreateMessageResult]]"
+)
+
+UNNAMED_MODEL = "unknown"
+"""The model of an answer that says none; the protocol wants a name."""
+
+_OPTIONS = {"elicitation/create": "on_elicit", "sampling/createMessage": "on_sample", "roots/list": "roots"}
+
+
+class Answers:
+    """Knows whom to ask; a plain function runs in a thread, where waiting for a person blocks nobody."""
+
+    def __init__(
+        self,
+        on_elicit: OnElicit | None = None,
+        on_sample: OnSample | None = None,
+        roots: Roots | None = None,
+        elicit_modes: Sequence[Mode] = ("form", "url"),
+        *,
+        sample_tools: bool = False,
+    ) -> None:
+        if not elicit_modes or not set(elicit_modes) <= {"form", "url"}:
+            raise LocalError(f'elicit_modes is one or both of "form" and "url", not {elicit_modes!r}')
+        self._on_elicit = on_elicit
+        self._on_sample = on_sample
+        self._roots = _checked(roots)
+        self._modes = frozenset(elicit_modes)
+        self._sample_tools = sample_tools
+        self._workers: Workers | None = None
+
+    def declare(self, capabilities: ClientCapabilities) -> None:
+        """Write down what can be answered, and nothing else."""
+        if self._on_elicit is not None:
+            modes = self._modes
+            capabilities.elicitation = ElicitationCapability(
+                {} if "form" in modes else None, {} if "url" in modes else None
+            )
+        if self._on_sample is not None:
+            capabilities.sampling = SamplingCapability(tools={} if self._sample_tools else None)
+        if self._roots is not None:
+            capabilities.roots = RootsCapability(list_changed=True)
+
+    def set_roots(self, roots: Roots) -> None:
+        """Have other roots from now on."""
+        if self._roots is None:
+            raise LocalError("Servers were told that there are no roots; give Client roots=[] to set some later")
+        self._roots = _checked(roots)
+
+    def can_answer(self, method: str, revision: Revision) -> bool:
+        """Whether the server was told that it may ask this."""
+        if method == "elicitation/create":
+            return self._on_elicit is not None and bool(self._modes_of(revision))
+        if method == "sampling/createMessage":
+            return self._on_sample is not None
+        return method == "roots/list" and self._roots is not None
+
+    def can_visit(self, revision: Revision) -> bool:
+        """Whether the server was told that it may send the person to pages."""
+        return self._on_elicit is not None and "url" in self._modes_of(revision)
+
+    def check(self, method: str, revision: Revision) -> None:
+        """Refuse what nobody was named to answer."""
+        if not self.can_answer(method, revision):
+            option = _OPTIONS.get(method, "answer")
+            raise Refused(f"The server asks with {method}, which this client has no {option} for")
+
+    async def answer(
+        self, method: str, params: Value | None, revision: Revision, server: Implementation | None
+    ) -> Value:
+        """The answer to a question.
+
+        Raises `Refused` when the person says no to what has no answer for that, or nobody was named to
+        answer; `ProtocolError` when the server must not ask this; and whatever the function asked raises.
+        """
+        self.check(method, revision)
+        if isinstance(params, ElicitParams):
+            return await self._elicit(params, revision, server)
+        if isinstance(params, CreateMessageParams):
+            return await self._sample(params)
+        return await self._list_roots()
+
+    def stop(self) -> None:
+        """Let the threads end that wait for nothing."""
+        if self._workers is not None:
+            self._workers.stop()
+
+    async def _elicit(self, params: ElicitParams, revision: Revision, server: Implementation | None) -> ElicitResult:
+        assert self._on_elicit is not None
+        mode = params.mode or "form"
+        if mode not in self._modes_of(revision):
+            raise ProtocolError(INVALID_PARAMS, f"This client did not declare elicitation by {mode}")
+        question = read_question(params, server)
+        try:
+            answer = await self._call(self._on_elicit, question)
+        except Refused:
+            return ElicitResult("decline")
+        return read_answer(question, answer)
+
+    async def _sample(self, params: CreateMessageParams) -> CreateMessageResult:
+        from dovetail.protocol.sampling import check_conversation
+
+        assert self._on_sample is not None
+        if not self._sample_tools and (params.tools is not None or params.tool_choice is not None):
+            raise ProtocolError(INVALID_PARAMS, "This client did not declare sampling with tools")
+        check_conversation(params.messages)
+        answer = await self._call(self._on_sample, params)
+        if isinstance(answer, str):
+            return CreateMessageResult("assistant", Text(answer), UNNAMED_MODEL, "endTurn")
+        if not isinstance(answer, CreateMessageResult):
+            raise LocalError(f"on_sample returns a text or a CreateMessageResult, not {answer!r}")
+        return answer
+
+    async def _list_roots(self) -> ListRootsResult:
+        given = self._roots
+        if callable(given):
+            given = cast("Sequence[RootLike]", await self._call(given))
+        # In a thread: a path may be on a disk that takes its time.
+        found = await self._threads().run(functools.partial(find_roots, given or ()))
+        return ListRootsResult(found)
+
+    async def _call(self, function: Callable[..., Any], *arguments: object) -> Any:
+        call = functools.partial(function, *arguments)
+        outcome = call() if _is_async(function) else await self._threads().run(call)
+        return await outcome if inspect.isawaitable(outcome) else outcome
+
+    def _threads(self) -> Workers:
+        if self._workers is None:
+            from dovetail.runtime.thread_pool import Workers
+
+            self._workers = Workers()
+        return self._workers
+
+    def _modes_of(self, revision: Revision) -> frozenset[str]:
+        """The modes that were declared on this revision; those without modes know forms only."""
+        spoken = revision.known.get("ElicitationCapability")
+        if spoken is None:
+            return frozenset()
+        return self._modes if "url" in spoken else self._modes & {"form"}
+
+
+def _checked(roots: Roots | None) -> Roots | None:
+    if roots is not None and not callable(roots):
+        check_roots(roots)
+        return list(roots)
+    return roots
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    while isinstance(function, functools.partial):
+        function = function.func
+    called = getattr(function, "__call__", None)  # noqa: B004  # of an object that can be called
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)

@@ -1,0 +1,1 @@
+"""Targets: commands, URLs, sockets and in-process servers that a client can connect to."""

@@ -1,0 +1,239 @@
+"""What all ready servers offer together, by name; what is switched off or held back is not in it.
+
+One namespace for what all servers offer: a name for each tool and prompt that depends on nothing but whose it is.
+
+Names are resolved by table, never by taking them apart, and a server is called by its key in the configuration: what
+it calls itself, and what other servers there are, changes no name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
+from typing import Generic, TypeAlias, TypeVar
+
+import msgspec
+
+from dovetail.host.consent.definition_review import Quarantine
+from dovetail.host.servers.bounded_client import Offer
+from dovetail.host.servers.supervisor import Supervised
+from dovetail.policy.tool_switches import Switches
+from dovetail.types.prompts import Prompt
+from dovetail.types.resources import Resource, ResourceTemplate
+from dovetail.types.tools import Tool
+
+MAX_NAME = 64
+"""What model providers take as the name of a tool, in characters of `[A-Za-z0-9_-]`."""
+
+MAX_COMMAND = 128
+_HASH = 12
+
+_ODD_IN_TOOL = re.compile(r"[^A-Za-z0-9_-]")
+_ODD_IN_COMMAND = re.compile(r"[^A-Za-z0-9_.-]")
+_HASHED = re.compile(rf"_[0-9a-f]{{{_HASH}}}\Z")
+
+Owner: TypeAlias = tuple[str, str]
+"""The key of a server, and what the server itself calls its tool or prompt."""
+
+
+class HostTool(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool of one server, under the name that a model calls it by."""
+
+    name: str
+    server: str
+    tool: Tool
+    """As the server describes it; `tool.name` is what the server calls it."""
+    digest: str = ""
+    """SHA-256 of the definition."""
+
+
+class HostPrompt(msgspec.Struct, frozen=True, kw_only=True):
+    """A prompt of one server, and the command that gets it."""
+
+    command: str
+    server: str
+    prompt: Prompt
+    digest: str = ""
+
+
+class HostResource(msgspec.Struct, frozen=True, kw_only=True):
+    """A resource of one server; another may have one with the same URI."""
+
+    server: str
+    resource: Resource
+
+
+class HostTemplate(msgspec.Struct, frozen=True, kw_only=True):
+    """A resource template of one server."""
+
+    server: str
+    template: ResourceTemplate
+    digest: str = ""
+
+
+def tool_name(server: str, tool: str) -> str:
+    """`server__tool`, or one that ends in a hash of both where that is too long, odd, or could be another's.
+
+    A key without `__` that does not end in `_` ends where the first `__` stands, so that no two owners share a name
+    without a hash; and no name without a hash looks like one with a hash.
+    """
+    plain = f"{server}__{tool}"
+    clear = bool(server) and bool(tool) and "__" not in server and not server.endswith("_")
+    return _unless_odd(plain, clear, _ODD_IN_TOOL, MAX_NAME, (server, tool))
+
+
+def prompt_command(server: str, prompt: str) -> str:
+    """`/mcp.server.prompt`, with a hash under the same conditions; a key without dots ends at the first."""
+    plain = f"mcp.{server}.{prompt}"
+    clear = bool(server) and bool(prompt) and "." not in server
+    return "/" + _unless_odd(plain, clear, _ODD_IN_COMMAND, MAX_COMMAND, (server, prompt))
+
+
+def _unless_odd(plain: str, clear: bool, odd: re.Pattern[str], longest: int, owner: Owner) -> str:
+    if clear and len(plain) <= longest and not odd.search(plain) and not _HASHED.search(plain):
+        return plain
+    return f"{odd.sub('_', plain)[: longest - _HASH - 1]}_{_digest(owner)}"
+
+
+def _digest(owner: Owner) -> str:
+    return sha256(msgspec.json.encode(owner)).hexdigest()[:_HASH]
+
+
+T = TypeVar("T", HostTool, HostPrompt)
+
+
+class Names(Generic[T]):
+    """Which name is whose."""
+
+    def __init__(self, items: Iterable[T] = ()) -> None:
+        self._items: dict[str, T] = {}
+        for item in items:
+            # Two hashes are the same only if somebody has looked for that: the first keeps the name, whoever it is.
+            self._items.setdefault(_name(item), item)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def find(self, name: str) -> T | None:
+        """Whose name it is."""
+        return self._items.get(name)
+
+    def all(self) -> list[T]:
+        """All of them, in their order."""
+        return list(self._items.values())
+
+
+def _name(item: HostTool | HostPrompt) -> str:
+    return item.name if isinstance(item, HostTool) else item.command
+
+
+class Roster:
+    """Tables of names, made anew when something has changed."""
+
+    def __init__(self, servers: Mapping[str, Supervised], quarantine: Quarantine, switches: Switches) -> None:
+        self._servers = servers
+        self._quarantine = quarantine
+        self._switches = switches
+        self._tools: Names[HostTool] | None = None
+        self._prompts: Names[HostPrompt] | None = None
+        self._owners: dict[str, str] = {}
+
+    def forget(self) -> None:
+        """Something has changed."""
+        self._tools = self._prompts = None
+
+    def find_tool(self, name: str) -> HostTool | None:
+        """Whose tool it is; one that is held back is found too, and has no digest."""
+        return self._tool_names().find(name)
+
+    def find_prompt(self, command: str | tuple[str, str]) -> HostPrompt | None:
+        """Whose prompt it is."""
+        name = command if isinstance(command, str) else prompt_command(*command)
+        found = self._prompt_names().find(name)
+        return found if found is None or isinstance(command, str) or found.server == command[0] else None
+
+    def tools(self) -> list[HostTool]:
+        """Those that may be offered."""
+        return [each for each in self._tool_names().all() if each.digest and self._is_on(each)]
+
+    def switched_off(self) -> list[HostTool]:
+        """Those that the person does not want offered."""
+        return [each for each in self._tool_names().all() if not self._is_on(each)]
+
+    def prompts(self) -> list[HostPrompt]:
+        """Those that may be offered."""
+        return [each for each in self._prompt_names().all() if each.digest]
+
+    def resources(self) -> list[HostResource]:
+        """All of them, one server after the other."""
+        return [HostResource(server=key, resource=each) for key, offer in self._offers() for each in offer.resources]
+
+    def templates(self) -> list[HostTemplate]:
+        """Those that may be offered, one server after the other."""
+        return [
+            HostTemplate(server=key, template=each, digest=digest)
+            for key, offer in self._offers()
+            for each in offer.templates
+            if (digest := self._quarantine.digest(key, "template", each.uri_template)) is not None
+        ]
+
+    def instructions(self) -> dict[str, str]:
+        """What ready servers say of how to use them, as far as it was approved."""
+        return {
+            key: offer.instructions
+            for key, offer in self._offers()
+            if offer.instructions and self._quarantine.digest(key, "instructions", "") is not None
+        }
+
+    def owner(self, name: str) -> str | None:
+        """The key of the server that has a tool of this name, or had one when it was last ready."""
+        return self._owners.get(name)
+
+    def why_not(self, name: str) -> str:
+        """Which servers are not there that might have a tool, for an error."""
+        missing = [
+            f"{key!r} is {server.status.state}"
+            for key, server in self._servers.items()
+            if server.status.state not in ("ready", "disabled")
+        ]
+        return f"; {', '.join(missing)}" if missing else ""
+
+    def _is_on(self, tool: HostTool) -> bool:
+        return self._switches.is_on(tool.server, tool.tool.name)
+
+    def _offers(self) -> Iterator[tuple[str, Offer]]:
+        for key, server in self._servers.items():
+            if (offer := server.offer) is not None:
+                yield key, offer
+
+    def _tool_names(self) -> Names[HostTool]:
+        if self._tools is None:
+            digest = self._quarantine.digest
+            self._tools = Names(
+                HostTool(
+                    name=tool_name(key, tool.name),
+                    server=key,
+                    tool=tool,
+                    digest=digest(key, "tool", tool.name) or "",
+                )
+                for key, offer in self._offers()
+                for tool in offer.tools
+            )
+            self._owners.update((each.name, each.server) for each in self._tools.all())
+        return self._tools
+
+    def _prompt_names(self) -> Names[HostPrompt]:
+        if self._prompts is None:
+            digest = self._quarantine.digest
+            self._prompts = Names(
+                HostPrompt(
+                    command=prompt_command(key, prompt.name),
+                    server=key,
+                    prompt=prompt,
+                    digest=digest(key, "prompt", prompt.name) or "",
+                )
+                for key, offer in self._offers()
+                for prompt in offer.prompts
+            )
+        return self._prompts

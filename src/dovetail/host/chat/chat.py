@@ -1,0 +1,180 @@
+"""`Chat`: a conversation between a person and a model that may use the servers of a host."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from typing import TypeAlias
+
+from dovetail.host.models.contract import Model
+from dovetail.host.models.select_model import choose, named
+from dovetail.protocol.errors import LocalError
+from dovetail.protocol.sampling import check_conversation
+from dovetail.types.client_features import ModelPreferences, SamplingMessage
+from dovetail.types.content import SamplingContent, Text
+from dovetail.types.prompts import PromptMessage
+
+from .attachments import Attaching, Picked, by_priority, place_of
+from .event_queue import Outbox
+from .events import Attached, ChatEvent, ChatLimits, Link, TurnEnded
+from .provenance import prompt_messages, system_prompt
+from .sampling_context import context_for
+from .turn import ChatHost, Turn
+
+Words: TypeAlias = str | Sequence[PromptMessage | SamplingMessage]
+"""A text of the person, or whole messages."""
+
+
+class Chat:
+    """A conversation: `async for event in chat.say("…")`, then the same again.
+
+    `messages` is what the model sees, and every tool use in it has its result: also after a stop or an error, so a chat
+    can always go on, or be kept and taken up later (`Chat(host, messages=…)`). An error of the model is raised
+    from `say`. Errors of servers, and refusals, are results that the model is told of.
+    """
+
+    def __init__(
+        self,
+        host: ChatHost,
+        *,
+        model: str | Model | None = None,
+        preferences: ModelPreferences | None = None,
+        system: str | None = None,
+        limits: ChatLimits | None = None,
+        attach_above: float | None = None,
+        messages: Iterable[SamplingMessage] = (),
+    ) -> None:
+        """`attach_above` attaches resources of at least that priority, from 0 to 1, to the first message."""
+        self.limits = limits or ChatLimits()
+        if self.limits.rounds < 1:
+            raise LocalError("A chat needs at least one round")
+        self.messages = list(messages)
+        check_conversation(self.messages)
+        self.links: list[Link] = []
+        """Resources that servers pointed at, the newest last; attach one to follow it."""
+        self._host = host
+        self._model = _model_for(host, model, preferences)
+        self._system = system
+        self._attach_above = attach_above
+        self._attached: set[tuple[str, str]] = set()
+        self._searching = False
+        self._owners: dict[str, str] = {}
+        self._under_way: asyncio.Task[None] | None = None
+
+    @property
+    def model(self) -> str:
+        """The name of the model that answers."""
+        return self._model.name
+
+    def use(self, model: str | Model) -> None:
+        """Have another model answer from the next turn on."""
+        self._model = _model_for(self._host, model, None)
+
+    async def say(
+        self, words: Words, *, attach: Iterable[Picked] = (), server: str | None = None
+    ) -> AsyncGenerator[ChatEvent]:
+        """Say something, and follow what comes of it up to `TurnEnded`; a turn still under way is stopped first.
+
+        Instead of a text it may be messages, as of a prompt; `server` names whose prompt it is, and marks it as such.
+        Closing the iterator stops the turn.
+        """
+        await self.stop()
+        outbox = Outbox()
+        turn = Turn(
+            self._host,
+            self._model,
+            self.messages,
+            self._prompt,
+            self.limits,
+            outbox.put,
+            owners=self._owners,
+            searching=self._searching,
+        )
+        task = self._under_way = asyncio.create_task(
+            self._run(turn, words, list(attach), server, outbox), name="dovetail chat"
+        )
+        task.add_done_callback(lambda _: outbox.close())
+        try:
+            async for event in outbox:
+                yield event
+            if task.cancelled():
+                yield TurnEnded(reason="stopped", usage=turn.usage)
+            elif (problem := task.exception()) is not None:
+                raise problem
+        finally:
+            await _stopped(task)
+
+    async def stop(self) -> None:
+        """End the turn that is under way, if any: the model's answer, and calls, whose servers are told."""
+        if self._under_way is not None:
+            await _stopped(self._under_way)
+            self._under_way = None
+
+    def context(self, server: str, scope: str) -> list[SamplingMessage]:
+        """What of the conversation goes along when a server asks a model and the person lets it: `host.on_context`."""
+        return context_for(server, scope, self.messages, self._owners)
+
+    async def _run(
+        self, turn: Turn, words: Words, attach: Sequence[Picked], server: str | None, outbox: Outbox
+    ) -> None:
+        said = _said(words, server, self.limits.result)
+        attached = await self._attach(attach, outbox)
+        if attached:
+            said.insert(0, SamplingMessage(role="user", content=attached))
+        self.messages += _joined(said)
+        try:
+            await turn.run()
+        finally:
+            self._searching = turn.searching
+            self.links += turn.links
+
+    async def _attach(self, picked: Sequence[Picked], outbox: Outbox) -> list[SamplingContent]:
+        def tell(event: Attached) -> None:
+            if event.problem is None:
+                self._attached.add((event.server, event.uri))
+            outbox.put(event)
+
+        attaching = Attaching(self._host, self.limits.attached, tell)
+        for one in picked:
+            await attaching.pick(one)
+        if self._attach_above is not None and not self.messages:
+            for item in by_priority(await self._host.resources(), self._attach_above):
+                if place_of(item) not in self._attached:
+                    await attaching.offer(item)
+        return attaching.blocks
+
+    def _prompt(self) -> str:
+        return system_prompt(self._system, self._host.instructions(), self.limits.instructions)
+
+
+def _said(words: Words, server: str | None, limit: int) -> list[SamplingMessage]:
+    if isinstance(words, str):
+        return [SamplingMessage(role="user", content=Text(text=words))]
+    said: list[SamplingMessage] = []
+    for message in words:
+        said += prompt_messages(server, [message], limit) if isinstance(message, PromptMessage) else [message]
+    check_conversation(said)
+    return said
+
+
+def _model_for(host: ChatHost, model: str | Model | None, preferences: ModelPreferences | None) -> Model:
+    if isinstance(model, str):
+        return named(host.models, model)
+    return choose(host.models, preferences) if model is None else model
+
+
+def _joined(said: Sequence[SamplingMessage]) -> list[SamplingMessage]:
+    """What is attached becomes the beginning of the person's own message: some models want the sides to take turns."""
+    if len(said) < 2 or said[0].role != said[1].role or not isinstance(said[0].content, list):
+        return list(said)
+    rest = said[1].content
+    joined = [*said[0].content, *(rest if isinstance(rest, list) else [rest])]
+    return [SamplingMessage(role=said[1].role, content=joined), *said[2:]]
+
+
+async def _stopped(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    if not task.done():
+        await asyncio.wait((task,))
+    if not task.cancelled():
+        task.exception()  # looked at, for asyncio reports those that nobody looks at

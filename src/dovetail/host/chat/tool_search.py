@@ -1,0 +1,185 @@
+"""The tools that a model is offered: all of them, or three to find and use the others when they are many."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from math import log
+from typing import Any, TypeAlias, cast
+
+import msgspec
+
+from dovetail.host.catalogue import HostTool
+from dovetail.host.models.delta_assembly import unreadable
+from dovetail.text.sanitize import clean_text
+from dovetail.types.content import ToolUse
+from dovetail.types.tools import Tool
+
+from .provenance import offered, within
+
+SEARCH, DESCRIBE, CALL = "search_tools", "describe_tool", "call_tool"
+MAX_FOUND = 10
+MAX_QUERY = 500
+MAX_WORDS = 30
+MAX_READ = 2_000
+"""Characters of a description that are searched."""
+
+_LINE = 300
+
+_TEXT = {"type": "string"}
+FINDERS = (
+    Tool(
+        name=SEARCH,
+        description="Find tools by words for what is to be done; the best first. Descriptions are the servers' words.",
+        input_schema={"type": "object", "properties": {"query": _TEXT}, "required": ["query"]},
+    ),
+    Tool(
+        name=DESCRIBE,
+        description="Say all about one tool that search_tools found: its description and the schema of its arguments.",
+        input_schema={"type": "object", "properties": {"name": _TEXT}, "required": ["name"]},
+    ),
+    Tool(
+        name=CALL,
+        description="Call a tool that search_tools found, with arguments as describe_tool says.",
+        input_schema={
+            "type": "object",
+            "properties": {"name": _TEXT, "arguments": {"type": "object"}},
+            "required": ["name"],
+        },
+    ),
+)
+"""They never change, so that what a provider has cached of a conversation stays good."""
+
+_HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_WORDS = re.compile(r"[^\W_]+")
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A tool of a server is to be called."""
+
+    tool: HostTool
+    arguments: dict[str, Any]
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """The host knows the answer itself."""
+
+    text: str
+    is_error: bool = False
+
+
+Meaning: TypeAlias = Call | Reply
+
+
+class Toolbox:
+    """What a model is offered in one round, and what its wishes mean."""
+
+    def __init__(self, tools: Sequence[HostTool], *, searching: bool) -> None:
+        self._tools = {tool.name: tool for tool in tools}
+        self._searching = searching
+        self.offered = list(FINDERS) if searching else [offered(tool) for tool in tools]
+
+    def meaning(self, use: ToolUse) -> Meaning:
+        """What a tool use asks for; a mistake of the model is an answer that says what to do."""
+        if (written := unreadable(use)) is not None:
+            return Reply(f"The arguments are no JSON object: {clean_text(written[:200])}", is_error=True)
+        if self._searching and use.name in _ANSWERS:
+            return _ANSWERS[use.name](self, use.input)
+        if self._searching and use.name == CALL:
+            return self._inner(use.input)
+        return self._call(use.name, use.input)
+
+    def search(self, arguments: dict[str, Any]) -> Reply:
+        """The tools that words fit best, as JSON, where a server's words cannot pass for anything else."""
+        query = _words(str(arguments.get("query", ""))[:MAX_QUERY])[:MAX_WORDS]
+        tools = list(self._tools.values())
+        ranked = list(zip(_fits(tools, query), tools, strict=True))
+        best = sorted((item for item in ranked if item[0] > 0), key=lambda item: -item[0])[:MAX_FOUND]
+        found = [{"name": tool.name, "server": tool.server, "description": _summary(tool.tool)} for _, tool in best]
+        if not found:
+            servers = sorted({tool.server for tool in self._tools.values()})
+            return Reply(_json({"found": [], "servers": servers, "hint": "Try other words, or a server's name."}))
+        return Reply(_json({"found": found}))
+
+    def describe(self, arguments: dict[str, Any]) -> Reply:
+        """All about one tool, as JSON."""
+        tool = self._tools.get(str(arguments.get("name", "")))
+        if tool is None:
+            return _unknown(str(arguments.get("name", "")), self._searching)
+        told = offered(tool)
+        return Reply(
+            _json(
+                {
+                    "name": tool.name,
+                    "server": tool.server,
+                    "description": told.description,
+                    "arguments": told.input_schema,
+                }
+            )
+        )
+
+    def _inner(self, given: dict[str, Any]) -> Meaning:
+        arguments: object = given.get("arguments") or {}
+        if isinstance(arguments, str):  # models often write an object within an object as its text
+            try:
+                arguments = msgspec.json.decode(arguments)
+            except (msgspec.DecodeError, RecursionError):
+                arguments = None
+        if not isinstance(arguments, dict):
+            return Reply(f"{CALL} takes an object as `arguments`", is_error=True)
+        return self._call(str(given.get("name", "")), cast("dict[str, Any]", arguments))
+
+    def _call(self, name: str, arguments: dict[str, Any]) -> Meaning:
+        tool = self._tools.get(name)
+        return _unknown(name, self._searching) if tool is None else Call(tool, arguments)
+
+
+_ANSWERS = {SEARCH: Toolbox.search, DESCRIBE: Toolbox.describe}
+
+
+def _unknown(name: str, searching: bool) -> Reply:
+    where = f"find one with {SEARCH}" if searching else "use one of those that you were given"
+    return Reply(f"There is no tool {clean_text(name[:100])!r}: {where}", is_error=True)
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _summary(tool: Tool) -> str:
+    words = " ".join(within(tool.description or tool.title or "", 4 * _LINE).split())
+    return words if len(words) <= _LINE else words[:_LINE] + "…"
+
+
+def _words(text: str) -> list[str]:
+    return [word.casefold() for word in _WORDS.findall(_HUMPS.sub(" ", text))]
+
+
+def _fits(tools: Sequence[HostTool], query: Sequence[str]) -> list[float]:
+    """How well words fit each tool: the fewer tools a word fits, the more it says."""
+    fields = [_fields(tool) for tool in tools]
+    fits = [0.0] * len(tools)
+    for word in dict.fromkeys(query):
+        weights = [max(_weight(word, weight, words) for weight, words in field) for field in fields]
+        telling = log(1 + len(tools) / max(sum(weight > 0 for weight in weights), 1))
+        fits = [fit + weight * telling for fit, weight in zip(fits, weights, strict=True)]
+    return fits
+
+
+def _fields(tool: HostTool) -> tuple[tuple[float, frozenset[str]], ...]:
+    texts = (
+        (4.0, f"{tool.server} {tool.tool.name}"),
+        (3.0, tool.tool.title or ""),
+        (1.0, (tool.tool.description or "")[:MAX_READ]),
+    )
+    return tuple((weight, frozenset(_words(text))) for weight, text in texts)
+
+
+def _weight(word: str, weight: float, words: frozenset[str]) -> float:
+    """Half where a word only begins another one, as in `storm` and `storms`."""
+    if word in words:
+        return weight
+    near = len(word) > 2 and any(
+        other.startswith(word) or (len(other) > 2 and word.startswith(other)) for other in words
+    )
+    return weight / 2 if near else 0.0

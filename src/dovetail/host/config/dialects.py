@@ -1,0 +1,91 @@
+"""Which part of a file names servers: each program's way is known by what stands in the file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from .document import Document
+from .errors import BadConfig
+from .jsonc import Array, Node, Object, Scalar
+
+Scope: TypeAlias = Literal["local", "file"]
+"""`local` is what `~/.claude.json` says of one project only: it goes before the project's own file."""
+
+
+class Table(msgspec.Struct, frozen=True):
+    """An object of servers by key, with the inputs that belong to it."""
+
+    servers: Object
+    inputs: Node | None = None
+    scope: Scope = "file"
+
+
+class Tables(msgspec.Struct, frozen=True):
+    """All servers of a file, what counts more first."""
+
+    found: tuple[Table, ...]
+    switched_off: frozenset[str] = frozenset()
+    """Keys that the person has switched off for this project, here or in the project's own file."""
+
+
+_WAYS = (("mcpServers",), ("servers",), ("mcp", "servers"))
+"""Claude's and Cursor's; VS Code's own file; VS Code's settings."""
+_SWITCHED_OFF = ("disabledMcpServers", "disabledMcpjsonServers")
+
+
+def find_tables(document: Document, workspace: str) -> Tables:
+    """The servers of a file that count in a workspace."""
+    found: list[Table] = []
+    project = _project(document.root, workspace)
+    if project is not None and (servers := _object(document, project.get("mcpServers"))) is not None:
+        found.append(Table(servers, scope="local"))
+    for way in _WAYS:
+        holder: Object | None = document.root
+        for step in way[:-1]:
+            inner = holder.get(step) if holder is not None else None
+            holder = inner if isinstance(inner, Object) else None
+        if holder is not None and (servers := _object(document, holder.get(way[-1]))) is not None:
+            found.append(Table(servers, holder.get("inputs")))
+    return Tables(tuple(found), _switched_off(project))
+
+
+def repository(folder: str) -> str | None:
+    """The root of the repository that a folder is in."""
+    for each in (Path(folder), *Path(folder).parents):
+        if (each / ".git").exists():
+            return str(each)
+    return None
+
+
+def _project(root: Object, workspace: str) -> Object | None:
+    """What Claude Code keeps of a project: under its folder, or the root of its repository."""
+    projects = root.get("projects")
+    if not isinstance(projects, Object):
+        return None
+    for folder in dict.fromkeys((workspace, os.path.realpath(workspace), repository(workspace))):
+        if folder is not None:
+            for spelt in (folder, folder.replace(os.sep, "/")):
+                if isinstance(found := projects.get(spelt), Object):
+                    return found
+    return None
+
+
+def _object(document: Document, node: Node | None) -> Object | None:
+    if node is None or isinstance(node, Object):
+        return node
+    raise BadConfig("the servers are to be an object: a key for each, { … }", document.origin(node))
+
+
+def _switched_off(project: Object | None) -> frozenset[str]:
+    lists = [project.get(name) for name in _SWITCHED_OFF] if project is not None else []
+    return frozenset(
+        item.value
+        for each in lists
+        if isinstance(each, Array)
+        for item in each.items
+        if isinstance(item, Scalar) and isinstance(item.value, str)
+    )

@@ -1,0 +1,158 @@
+"""Reading configuration files into servers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from dovetail.host.entries import Input, Origin, ServerEntry
+
+from .dialects import Scope, Table, find_tables
+from .document import Document, read_document
+from .files import home_of, user_files
+from .inputs import read_inputs
+from .key_typos import FILE_KEYS, near
+from .server_entry import Surface, read_server
+from .variables import Surroundings
+
+_PROJECT_FOLDERS = frozenset({".vscode", ".cursor"})
+_PROJECT_FILES = frozenset({"mcp.json", ".mcp.json"})
+_CLAUDE_PROJECT = ".mcp.json"
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """What one file says, or several together."""
+
+    entries: tuple[ServerEntry, ...] = ()
+    inputs: tuple[Input, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """What a person should look at, each with file and line; nothing of it keeps a server from starting."""
+    files: tuple[str, ...] = ()
+    """Every file that was read for it, those that `envFile` names too."""
+
+
+class Part(msgspec.Struct, frozen=True):
+    """The servers of one table of one file."""
+
+    file: str
+    scope: Scope
+    entries: tuple[ServerEntry, ...]
+
+
+class FileRead(msgspec.Struct, frozen=True):
+    """All that one file says, before files are put together."""
+
+    parts: tuple[Part, ...]
+    inputs: tuple[Input, ...]
+    warnings: tuple[str, ...]
+    files: tuple[str, ...]
+    switched_off: frozenset[str]
+
+
+def read_config(
+    path: str | os.PathLike[str],
+    environ: Mapping[str, str] = os.environ,
+    workspace: str | os.PathLike[str] | None = None,
+) -> Config:
+    """Read one file; `BadConfig`, which names file and line, where it cannot be read at all.
+
+    Without a workspace it is the folder that the file belongs to, or the current one for a user's own file.
+    """
+    return join([read_one(path, environ, workspace)])
+
+
+def read_configs(
+    paths: Sequence[str | os.PathLike[str]],
+    environ: Mapping[str, str] = os.environ,
+    workspace: str | os.PathLike[str] | None = None,
+) -> Config:
+    """Read several files; of entries with the same key the one of the earliest file counts, and a warning says so.
+
+    What `~/.claude.json` says of the project goes before all: local, then project, then user.
+    """
+    return join([read_one(path, environ, workspace) for path in paths])
+
+
+def read_one(
+    path: str | os.PathLike[str],
+    environ: Mapping[str, str],
+    workspace: str | os.PathLike[str] | None,
+) -> FileRead:
+    """Read one file, as it is."""
+    document = read_document(path)
+    own = project_of(document.file, environ)
+    around = Surroundings(environ, home_of(environ), os.path.abspath(workspace or own or os.getcwd()))
+    tables = find_tables(document, around.workspace)
+    warnings, files = _root_warnings(document, empty=not tables.found), [document.file]
+    parts: list[Part] = []
+    inputs: list[Input] = []
+    for table in tables.found:
+        # Commands of a project run in its folder; a user's own file has none.
+        folder = around.workspace if table.scope == "local" else own
+        part, more = _read_table(document, table, around, folder)
+        parts.append(part)
+        inputs += more.inputs
+        warnings += more.warnings
+        files += more.files
+    return FileRead(tuple(parts), tuple(inputs), tuple(warnings), tuple(files), tables.switched_off)
+
+
+def join(reads: Sequence[FileRead]) -> Config:
+    """Put files together: what counts more first."""
+    warnings = [text for read in reads for text in read.warnings]
+    off = frozenset[str]().union(*(read.switched_off for read in reads))
+    parts = [part for read in reads for part in read.parts]
+    parts.sort(key=lambda part: part.scope != "local")
+    entries: dict[str, ServerEntry] = {}
+    for part in parts:
+        claude = part.scope == "local" or os.path.basename(part.file) in (_CLAUDE_PROJECT, ".claude.json")
+        for entry in part.entries:
+            if (first := entries.get(entry.key)) is not None:
+                warnings.append(
+                    f"{entry.origin}: the server {entry.key!r} stands in {first.origin} too, and that one counts"
+                )
+                continue
+            switched = claude and entry.key in off
+            entries[entry.key] = msgspec.structs.replace(entry, enabled=False) if switched else entry
+    return Config(
+        entries=tuple(entries.values()),
+        inputs=tuple(each for read in reads for each in read.inputs),
+        warnings=tuple(warnings),
+        files=tuple(dict.fromkeys(file for read in reads for file in read.files)),
+    )
+
+
+def project_of(file: str, environ: Mapping[str, str]) -> str | None:
+    """The project that a file belongs to; None for a file of the user."""
+    if Path(file) in {each.path for each in user_files(Path(home_of(environ)), environ=environ)}:
+        return None
+    folder, name = os.path.split(file)
+    if os.path.basename(folder) in _PROJECT_FOLDERS:
+        return os.path.dirname(folder)
+    return folder if name in _PROJECT_FILES else None
+
+
+def _read_table(document: Document, table: Table, around: Surroundings, folder: str | None) -> tuple[Part, Config]:
+    inputs = read_inputs(document, table.inputs)
+    surface = Surface(document, around, inputs, folder)
+    found = [read_server(key, member, surface) for key, member in table.servers.members.items()]
+    part = Part(document.file, table.scope, tuple(each.entry for each in found))
+    return part, Config(
+        inputs=tuple(inputs.known.values()),
+        warnings=(*inputs.warnings, *(text for each in found for text in each.warnings)),
+        files=tuple(file for each in found for file in each.files),
+    )
+
+
+def _root_warnings(document: Document, *, empty: bool) -> list[str]:
+    warnings = [
+        f"{document.origin(member.key)}: {key!r} is no key of this file; did you mean {meant!r}?"
+        for key, member in document.root.members.items()
+        if (meant := near(key, FILE_KEYS)) and meant not in document.root.members
+    ]
+    if empty and not warnings and "projects" not in document.root.members:
+        warnings.append(f"{Origin(document.file)}: the file names no servers: neither mcpServers nor servers is there")
+    return warnings

@@ -1,0 +1,1 @@
+"""Consent: policy checks, approval prompts and guarded access to tools, prompts and resources."""

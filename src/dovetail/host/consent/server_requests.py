@@ -1,0 +1,220 @@
+"""What one server asks for: a model's answer, the person's answer, the folders; each with the person's consent.
+
+A server gets what it was told of, and nothing else: no conversation, and nothing of another server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, cast
+
+import msgspec
+
+from dovetail.client.elicitation import ElicitAnswer, Elicitation
+from dovetail.host.limits import Limits
+from dovetail.host.models.contract import Model
+from dovetail.host.running_work import Stopped, UnderWay
+from dovetail.policy.actions import Action, Kind
+from dovetail.policy.approval_questions import RootsQuestion, SamplingAnswerQuestion, SamplingQuestion
+from dovetail.policy.inspection.url_checks import address_concerns, unfit
+from dovetail.protocol.errors import DovetailError, Refused
+from dovetail.runtime.rate_limit import Bucket
+from dovetail.text.redact import is_secret
+from dovetail.types.client_features import CreateMessageParams, CreateMessageResult, ElicitResult, SamplingMessage
+from dovetail.types.serialization import dump
+
+from .consent import Consent, Settled
+from .user_prompts import Asked, Person
+
+OnContext: TypeAlias = Callable[[str, str], Sequence[SamplingMessage]]
+"""What of the conversation a server may see that the person grants it to: its key, and `thisServer` or `allServers`."""
+
+_AT_ONCE = 4
+"""Answers of models that one server may wait for at once."""
+
+_SECRET_WORDS = ("password", "passphrase", "secret", "token", "api key", "private key", "credential", "one-time code")
+
+
+class Answering:
+    """Answers one server, in the name of its key."""
+
+    def __init__(
+        self,
+        key: str,
+        consent: Consent,
+        person: Person,
+        under_way: UnderWay,
+        models: Sequence[Model],
+        roots: Sequence[str | os.PathLike[str]],
+        context: Callable[[], OnContext | None],
+        about: Callable[[], Mapping[str, Any]],
+        limits: Limits,
+    ) -> None:
+        self._key = key
+        self._consent = consent
+        self._person = person
+        self._under_way = under_way
+        self._models = models
+        self._roots = roots
+        self._context = context
+        self._about = about
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._rate = Bucket(limits.questions_per_second, 2 * limits.max_questions)
+        self._too_often = False
+
+    def options(self) -> dict[str, Any]:
+        """What a client is to be given; servers are told only of what somebody can answer."""
+        return {
+            "on_sample": self.sample if self._models else None,
+            "sample_tools": bool(self._models),
+            "on_elicit": self.elicit if self._person.answers else None,
+            "roots": self.roots if self._roots else None,
+        }
+
+    async def sample(self, params: CreateMessageParams) -> CreateMessageResult:
+        """A model's answer, which the person has seen before the server does."""
+        from dovetail.host.models.select_model import choose
+        from dovetail.host.models.stream_answer import ask
+
+        model = choose(self._models, params.model_preferences)
+        self._check_rate(self._action("sampling", model.name))
+        async with self._turns:
+            settled, params = await self._consented(params, model)
+            action = self._action("sampling", model.name)
+            self._consent.record("sampling", action, settled.by, settled.rule, params=dump(params))
+            try:
+                with self._under_way.piece(f"what {self._key!r} asked a model", self._key):
+                    answer = await ask(model, params)
+            except DovetailError as problem:
+                self._consent.note("sampling", action, error=str(problem))
+                raise
+        return await self._shown(params, answer, model)
+
+    async def _consented(self, params: CreateMessageParams, model: Model) -> tuple[Settled, CreateMessageParams]:
+        wish = params.include_context
+        wants = wish is not None and wish != "none"
+        context = self._consent.decide(self._action("context", wish or "")).verdict if wants else "deny"
+        settled = await self._consent.settle(
+            self._action("sampling", model.name),
+            lambda _: SamplingQuestion(server=self._key, params=params, model=model.name, wants_context=wants),
+            # The wish for more of the conversation has to be shown, if there is somebody to show it to.
+            "ask" if context == "ask" and self._consent.asks else "allow",
+        )
+        granted = wants and (context == "allow" or (context == "ask" and settled.yes.context))
+        if wants:
+            outcome = "granted" if granted else "not granted"
+            self._consent.record(
+                "sampling", self._action("context", wish or ""), settled.by, settled.rule, outcome=outcome
+            )
+        agreed = settled.yes.params or params
+        more = self._context() if granted else None
+        messages = list(agreed.messages)
+        if more is not None and wish is not None:
+            messages = [*more(self._key, wish), *messages]
+        return settled, msgspec.structs.replace(
+            agreed, messages=messages, include_context=wish if granted else None, metadata=None, task=None
+        )
+
+    async def _shown(
+        self, params: CreateMessageParams, answer: CreateMessageResult, model: Model
+    ) -> CreateMessageResult:
+        action = self._action("sampling-answer", model.name)
+        settled = await self._consent.settle(
+            action, lambda _: SamplingAnswerQuestion(server=self._key, params=params, answer=answer)
+        )
+        given = settled.yes.answer or answer
+        self._consent.record("sampling", action, settled.by, settled.rule, answer=dump(given))
+        return given
+
+    async def elicit(self, question: Elicitation) -> ElicitAnswer:
+        """The person's answer; it is theirs to give whatever the rules are, unless these say no."""
+        concerns = concerns_of(question)
+        asked = Asked(**msgspec.structs.asdict(question), key=self._key, concerns=concerns)
+        action = self._action("elicitation", question.url or "")
+        self._check_rate(action)
+        decision = self._consent.decide(action)
+        about = {"message": question.message, "mode": question.mode, "url": question.url, "concerns": concerns}
+        wrong = None if question.url is None else unfit(question.url)
+        if decision.verdict == "deny" or wrong is not None:
+            self._consent.record("refusal", action, "policy", decision.rule, reason=wrong, **about)
+            return ElicitResult("decline")
+        self._consent.record("question", action, None, decision.rule, **about)
+        try:
+            answer = await self._person.elicit(asked)
+        except Stopped:
+            answer = ElicitResult("cancel")
+        except (DovetailError, asyncio.CancelledError) as problem:
+            self._consent.note_unasked(action, decision.rule, problem)
+            raise
+        self._consent.record("elicitation", action, "person", "", answer=_outcome(answer), fields=_fields(answer))
+        return answer
+
+    async def roots(self) -> Sequence[str | os.PathLike[str]]:
+        """The folders, if this server may know of them."""
+        action = self._action("roots")
+        self._check_rate(action)
+        folders = tuple(os.fspath(root) for root in self._roots)
+        settled = await self._consent.settle(action, lambda _: RootsQuestion(server=self._key, roots=folders))
+        self._consent.record("roots", action, settled.by, settled.rule, roots=list(folders))
+        return self._roots
+
+    def _check_rate(self, action: Action) -> None:
+        """Refuse what comes faster than anybody can answer, and record only the first of it: it would fill the disk."""
+        wait = self._rate.take(time.monotonic())
+        if wait == 0:
+            self._too_often = False
+            return
+        if not self._too_often:
+            self._too_often = True
+            why = "It asks faster than anybody can answer; until it slows down its questions are refused unrecorded"
+            self._consent.note("refusal", action, reason=why)
+        raise Refused(f"Too many questions; ask again in {wait:.1f} s")
+
+    def _action(self, kind: Kind, name: str = "") -> Action:
+        return Action(kind=kind, server=self._key, name=name, **self._about())
+
+
+def concerns_of(question: Elicitation) -> tuple[str, ...]:
+    """What to warn the person of: an address that misleads, or a form that asks for secrets.
+
+    Servers must not ask for those (elicitation, "Security Considerations").
+    """
+    if question.url is not None:
+        return () if unfit(question.url) else address_concerns(question.url)
+    if question.schema is None:
+        return ()
+    properties = question.schema.get("properties")
+    fields = cast("dict[str, Any]", properties) if isinstance(properties, dict) else {}
+    named = [name for name, field in fields.items() if _wants_secret(name, field)]
+    told = [f"The field {name!r} asks for a secret, which servers must not ask for in a form" for name in named]
+    lowered = question.message.casefold()
+    if not told and any(word in lowered for word in _SECRET_WORDS):
+        told.append("The question speaks of a secret, which servers must not ask for in a form")
+    return tuple(told)
+
+
+def _wants_secret(name: str, field: object) -> bool:
+    if is_secret(name):
+        return True
+    if not isinstance(field, dict):
+        return False
+    said = cast("dict[str, Any]", field)
+    text = f"{said.get('title', '')} {said.get('description', '')} {said.get('format', '')}".casefold()
+    return any(word in text for word in _SECRET_WORDS)
+
+
+def _outcome(answer: object) -> str:
+    if isinstance(answer, ElicitResult):
+        return answer.action
+    if answer is None:
+        return "decline"
+    return answer if isinstance(answer, str) else "accept"
+
+
+def _fields(answer: object) -> list[str] | None:
+    """The names of what was filled in; what the person wrote is between them and the server."""
+    content = answer.content if isinstance(answer, ElicitResult) else answer
+    return sorted(cast("Mapping[str, Any]", content)) if isinstance(content, Mapping) else None

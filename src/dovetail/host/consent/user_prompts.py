@@ -1,0 +1,143 @@
+"""The person at the host: whoever puts questions to them goes through here, and takes back what is no longer asked."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import inspect
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any, TypeAlias
+
+import msgspec
+
+from dovetail.client.elicitation import ElicitAnswer, Elicitation
+from dovetail.host.events import HostEvent, OnEvent
+from dovetail.host.running_work import UnderWay
+from dovetail.policy.approval_questions import (
+    No,
+    OnApprove,
+    Question,
+    RootsQuestion,
+    SamplingAnswerQuestion,
+    SamplingQuestion,
+    Yes,
+)
+from dovetail.protocol.errors import DovetailError, LocalError, Refused
+from dovetail.runtime.thread_pool import Workers
+
+logger = logging.getLogger("dovetail")
+
+OnHostElicit: TypeAlias = "Callable[[str, Elicitation], ElicitAnswer | Awaitable[ElicitAnswer]]"
+"""Takes the key of the server that asks, and what it asks: an `Asked`."""
+
+
+class Asked(Elicitation, frozen=True, kw_only=True):
+    """What a server asks a person, and what to warn them of."""
+
+    key: str
+    """Of the server in the configuration."""
+    concerns: tuple[str, ...] = ()
+
+
+_THEIRS = (Asked, SamplingQuestion, SamplingAnswerQuestion, RootsQuestion)
+"""Questions that come of what a server asks; of those there may be only so many."""
+
+
+class Person:
+    """Puts questions; several may be open at once, and each is withdrawn when nobody needs its answer any more."""
+
+    def __init__(
+        self,
+        on_approve: OnApprove | None,
+        on_elicit: OnHostElicit | None,
+        tell: OnEvent,
+        most_each: int,
+        workers: Workers,
+    ) -> None:
+        self._on_approve = on_approve
+        self._on_elicit = on_elicit
+        self._tell = tell
+        self._most_each = most_each
+        self._workers = workers
+        self._open: Counter[str] = Counter()
+        self.questions = UnderWay()
+
+    @property
+    def approves(self) -> bool:
+        """Whether there is somebody to ask for consent."""
+        return self._on_approve is not None
+
+    @property
+    def answers(self) -> bool:
+        """Whether there is somebody to answer servers."""
+        return self._on_elicit is not None
+
+    async def approve(self, question: Question) -> Yes | No:
+        """The person's answer to a question of ours."""
+        assert self._on_approve is not None
+        try:
+            reply = await self._put(question.server, question, functools.partial(self._on_approve, question))
+        except DovetailError:
+            raise
+        except Exception as problem:
+            logger.exception("on_approve failed")
+            raise Refused(f"The person could not be asked: {type(problem).__name__}: {problem}") from problem
+        if isinstance(reply, bool):
+            return Yes() if reply else No()
+        if not isinstance(reply, (Yes, No)):
+            raise LocalError(f"on_approve returns Yes(…), No(…), True or False, not {reply!r}")
+        return reply
+
+    async def elicit(self, asked: Asked) -> ElicitAnswer:
+        """The person's answer to a server's question."""
+        assert self._on_elicit is not None
+        try:
+            return await self._put(asked.key, asked, functools.partial(self._on_elicit, asked.key, asked))
+        except DovetailError:
+            raise
+        except Exception as problem:
+            logger.exception("on_elicit failed")
+            raise Refused("The person could not be asked") from problem
+
+    async def _put(self, server: str, question: msgspec.Struct, function: Callable[[], Any]) -> Any:
+        if isinstance(question, _THEIRS):
+            with self._turn(server):
+                return await self._ask(server, question, function)
+        return await self._ask(server, question, function)
+
+    @contextlib.contextmanager
+    def _turn(self, server: str) -> Generator[None]:
+        """One of the questions that a server may have open at once."""
+        if self._open[server] >= self._most_each:
+            raise Refused(f"The server {server!r} has {self._most_each} questions open already")
+        self._open[server] += 1
+        try:
+            yield
+        finally:
+            self._open[server] -= 1
+
+    async def _ask(self, server: str, question: msgspec.Struct, function: Callable[[], Any]) -> Any:
+        with self.questions.piece("the question", server):
+            self._tell(HostEvent(kind="question", server=server, detail=question))
+            try:
+                return await self._call(function)
+            except asyncio.CancelledError:
+                self._tell(HostEvent(kind="withdrawn", server=server, detail=question))
+                raise
+
+    async def _call(self, function: Callable[[], Any]) -> Any:
+        """Call an async function here and a plain one in a thread, where waiting for a person blocks nobody."""
+        if _is_async(function):
+            return await function()
+        outcome = await self._workers.run(function)
+        return await outcome if inspect.isawaitable(outcome) else outcome
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    while isinstance(function, functools.partial):
+        function = function.func
+    called = getattr(function, "__call__", None)  # noqa: B004  # of an object that can be called
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)

@@ -1,0 +1,33 @@
+"""What goes wrong with a call, as a result in words for a model.
+
+A call that was not made, as a result.
+"""
+
+from __future__ import annotations
+
+from dovetail.protocol.errors import ConnectionLost, DovetailError, Refused, Timeout
+from dovetail.text.sanitize import clean_text
+from dovetail.types.content import Text
+from dovetail.types.tools import CallToolResult
+
+
+class RefusedResult(CallToolResult):
+    """What a model gets instead of a result when policy or person say no; a type of its own, which no server sends."""
+
+
+MAX_WORDS = 4_000
+"""Characters of an error, which may be a server's own words."""
+
+_ADVICE: tuple[tuple[type[DovetailError], str], ...] = (
+    (Refused, "Do not try this again by other means; ask the person how to go on."),
+    (Timeout, "It may still have had an effect; nobody knows."),
+    (ConnectionLost, "If it was under way, it may have had an effect; nobody knows. It was not repeated."),
+)
+
+
+def in_words(problem: DovetailError) -> CallToolResult:
+    """A result that says what happened, and what to make of it."""
+    advice = next((words for kind, words in _ADVICE if isinstance(problem, kind)), "")
+    text = clean_text(str(problem))[:MAX_WORDS]
+    kind = RefusedResult if isinstance(problem, Refused) else CallToolResult
+    return kind(content=[Text(f"{text}\n{advice}".strip())], is_error=True)

@@ -1,0 +1,1 @@
+"""Server processes and connections of a host: launch, supervision, health and logs."""

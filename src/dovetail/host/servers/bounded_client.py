@@ -1,0 +1,140 @@
+"""What a server offers, fetched within bounds."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Callable
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from dovetail.client.client import Client
+from dovetail.client.retry_policy import Repeats
+from dovetail.client.targets.resolve import Target
+from dovetail.host.limits import Limits
+from dovetail.protocol.errors import DovetailError, InvalidAnswer, NotFound
+from dovetail.types.base import PageResult
+from dovetail.types.prompts import Prompt
+from dovetail.types.resources import Resource, ResourceTemplate
+from dovetail.types.serialization import Value
+from dovetail.types.tools import Tool
+
+ListKind: TypeAlias = Literal["tools", "prompts", "resources", "templates"]
+KINDS: tuple[ListKind, ...] = ("tools", "prompts", "resources", "templates")
+
+
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server offers, as it says itself."""
+
+    tools: tuple[Tool, ...] = ()
+    prompts: tuple[Prompt, ...] = ()
+    resources: tuple[Resource, ...] = ()
+    templates: tuple[ResourceTemplate, ...] = ()
+    instructions: str | None = None
+    problems: dict[ListKind, str] = {}
+    """Lists that could not be taken, and why."""
+
+
+class BoundedClient(Client):
+    """A client for a server that nobody vouches for: lists are bounded, and no call is ever sent twice.
+
+    Its word that a second call does no harm is not taken (tools, "Tool": annotations are untrusted).
+    """
+
+    def __init__(self, target: Target, limits: Limits, on_problem: Callable[[str], None], **options: Any) -> None:
+        super().__init__(target, **options)
+        self._limits = limits
+        self._on_problem = on_problem
+        self._repeats = _Never()
+
+    async def lost(self) -> str:
+        """Wait until the server is gone; why."""
+        link = self._open_link()
+        await link.lost()
+        return link.connection.gone or "the connection was closed"
+
+    def complain(self, problem: str) -> None:
+        """Say what is wrong with the server."""
+        self._on_problem(problem)
+
+    @property
+    def gone(self) -> bool:
+        """Whether the server is gone, which its keeper may not have noticed yet."""
+        return self._link is None or self._link.connection.gone is not None
+
+    @property
+    def era(self) -> Literal["handshake", "envelope"]:
+        """Which era the agreed revision is of."""
+        return self._agreed().era
+
+    def knows(self, method: str) -> bool:
+        """Whether the agreed revision has a method."""
+        return method in self._agreed().methods
+
+    def _most_pages(self) -> int:
+        return self._limits.max_pages
+
+    async def _pages(self, method: str, kind: type[PageResult], field: str) -> AsyncGenerator[Any]:
+        limits, items, size = self._limits, 0, 0
+        async with contextlib.aclosing(super()._pages(method, kind, field)) as found:
+            async for item in found:
+                items += 1
+                cost = _size(item)
+                size += cost
+                if items > limits.max_items or size > limits.max_list_bytes:
+                    most = f"{limits.max_items} entries or {limits.max_list_bytes} bytes"
+                    raise InvalidAnswer(f"{method} gave more than {most}; nothing of it was taken")
+                if cost > limits.max_definition_bytes:
+                    self._on_problem(f"{method}: {_called(item)!r} takes {cost} bytes and was left out")
+                else:
+                    yield item
+
+
+class _Never(Repeats):
+    """Learns of no tool that it may be called twice."""
+
+    def learn(self, tools: object) -> None:
+        """Take nobody's word for it."""
+
+
+async def fetch(client: BoundedClient, kind: ListKind, seconds: float) -> tuple[Any, ...]:
+    """One list, each name in it once; raises `DovetailError`."""
+    listings = {
+        "tools": client.tools,
+        "prompts": client.prompts,
+        "resources": client.resources,
+        "templates": client.resource_templates,
+    }
+    try:
+        async with asyncio.timeout(seconds):
+            found = await listings[kind]()
+    except NotFound:
+        return ()
+    except TimeoutError as problem:
+        if isinstance(problem, DovetailError):
+            raise
+        raise InvalidAnswer(f"The list of {kind} did not end within {seconds:g} s") from None
+    unique: dict[str, Any] = {}
+    for item in found:
+        # A second tool of the same name could not be called, but might be what a person reads.
+        if unique.setdefault(_called(item), item) is not item:
+            client.complain(f"The list of {kind} has {_called(item)[:200]!r} more than once; only the first is taken")
+    return tuple(unique.values())
+
+
+def offered_kinds(client: BoundedClient) -> list[ListKind]:
+    """The lists that a server says it has."""
+    has = client.capabilities
+    given = {"tools": has.tools, "prompts": has.prompts, "resources": has.resources, "templates": has.resources}
+    return [kind for kind in KINDS if given[kind] is not None]
+
+
+def _called(item: Tool | Prompt | Resource | ResourceTemplate) -> str:
+    if isinstance(item, Resource):
+        return item.uri
+    return item.uri_template if isinstance(item, ResourceTemplate) else item.name
+
+
+def _size(item: Value) -> int:
+    return len(msgspec.json.encode(item))

@@ -1,0 +1,150 @@
+"""Starting a server: whether the person lets it, and how it is reached."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from dovetail.client.targets.resolve import CommandTarget, Target
+from dovetail.host.consent.consent import Consent
+from dovetail.host.consent.server_requests import Answering
+from dovetail.host.entries import ServerEntry
+from dovetail.host.limits import Limits
+from dovetail.host.secrets import Secrets
+from dovetail.policy.actions import Action
+from dovetail.policy.approval_questions import LaunchQuestion
+from dovetail.policy.approvals import Approvals
+from dovetail.policy.launch import LaunchSpec, without_secrets
+from dovetail.protocol.errors import LocalError
+from dovetail.runtime.thread_pool import Workers
+from dovetail.text.redact import is_secret
+
+from .bounded_client import BoundedClient
+from .environment import shared_environment
+from .server_log import Journal
+
+if TYPE_CHECKING:
+    from dovetail.client.targets.http import Credentials
+
+OnAuth: TypeAlias = "Callable[[ServerEntry], Credentials | None]"
+"""The credentials for a server behind a URL, such as an `OAuth`; None for none."""
+
+
+class Launching:
+    """Knows which launches were approved: for always in the user's folder, or for as long as the host runs."""
+
+    def __init__(
+        self,
+        consent: Consent,
+        approvals: Approvals,
+        secrets: Secrets | None,
+        auth: OnAuth | None,
+        limits: Limits,
+        workers: Workers,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
+        self._consent = consent
+        self._approvals = approvals
+        self._secrets = secrets
+        self._auth = auth
+        self._limits = limits
+        self._workers = workers
+        self._environ = environ
+        self._session: dict[str, str] = {}
+
+    async def admit(self, entry: ServerEntry) -> None:
+        """Ask, unless exactly this launch was approved before; raises `Refused`."""
+        spec = spec_of(entry)
+        action = Action(kind="launch", server=entry.key, launch=spec.digest)
+        if self._approved(entry.key, spec):
+            decision = self._consent.decide(action)
+            if decision.verdict == "deny":
+                raise self._consent.refuse(
+                    action, "policy", decision.rule, f"The policy keeps {entry.key!r} from starting"
+                )
+            self._consent.record("launch", action, "person", "approved before", spec=shown(spec))
+            return
+        before = self._approvals.before(entry.key, spec)
+        settled = await self._consent.settle(
+            action,
+            lambda _: LaunchQuestion(server=entry.key, spec=spec, origin=str(entry.origin), before=before),
+        )
+        self._consent.record("launch", action, settled.by, settled.rule, spec=shown(spec), origin=str(entry.origin))
+        if settled.by == "person":
+            self._session[entry.key] = spec.digest
+            if settled.yes.remember == "always":
+                await self._workers.run(functools.partial(self._approvals.approve, entry.key, spec))
+
+    def trusted(self, entry: ServerEntry) -> bool:
+        """Whether the person believes what this server says of its tools."""
+        return entry.spec is not None and self._approvals.trusted(entry.key, entry.spec)
+
+    async def trust(self, entry: ServerEntry, trusted: bool) -> None:
+        """Believe a server, or not; who believes it lets it start too."""
+        spec = spec_of(entry)
+
+        def change() -> None:
+            if trusted and not self._approvals.approved(entry.key, spec):
+                self._approvals.approve(entry.key, spec)
+            self._approvals.trust(entry.key, spec, trusted)
+
+        action = Action(kind="launch", server=entry.key, launch=spec.digest)
+        self._consent.record("config", action, "person", "", trusted=trusted)
+        await self._workers.run(change)
+
+    async def connect(
+        self, entry: ServerEntry, journal: Journal, answering: Answering, note: Callable[[str], None]
+    ) -> BoundedClient:
+        """A client for a server, not open yet; secrets are filled in only now."""
+        spec = spec_of(entry)
+        if entry.inputs:
+            if self._secrets is None:
+                self._secrets = Secrets()
+            spec = await self._secrets.fill(entry)
+            secrets = [await self._secrets.known(wanted) for wanted in entry.inputs if wanted.secret]
+        else:
+            secrets = []
+        given = {**spec.env, **spec.headers}
+        secrets += [value for name, value in given.items() if is_secret(name)]
+        self._consent.hide(secrets)
+        journal.hide(secrets)
+        options: dict[str, Any] = {
+            "timeout": self._limits.call_seconds,
+            "trace": journal.trace,
+            "on_log": journal.log,
+            **answering.options(),
+        }
+        if spec.kind != "stdio":
+            named = {name.lower() for name in spec.headers}
+            auth = None if self._auth is None or "authorization" in named else self._auth(entry)
+            options |= {"headers": spec.headers or None, "auth": auth}
+        return BoundedClient(self._target(spec, journal), self._limits, note, **options)
+
+    def _target(self, spec: LaunchSpec, journal: Journal) -> Target:
+        if spec.kind != "stdio":
+            if spec.url is None:
+                raise LocalError("A server that is reached over the network needs a URL")
+            return spec.url
+        if not spec.command:
+            raise LocalError("A server that is started needs a command")
+        inherited = shared_environment(self._environ)
+        return CommandTarget(spec.command, spec.env, spec.cwd, inherited=inherited, on_stderr=journal.stderr)
+
+    def _approved(self, key: str, spec: LaunchSpec) -> bool:
+        return self._session.get(key) == spec.digest or self._approvals.approved(key, spec)
+
+
+def spec_of(entry: ServerEntry) -> LaunchSpec:
+    """How to reach a server; `LocalError` where its entry does not say."""
+    if entry.spec is None:
+        raise LocalError(entry.problem or f"{entry.origin}: {entry.key!r} does not say how to reach it")
+    return entry.spec
+
+
+def shown(spec: LaunchSpec) -> dict[str, Any]:
+    """What the record says of a launch: what runs, and the names of what it is given."""
+    if spec.kind == "stdio":
+        return {"command": without_secrets(spec.command), "cwd": spec.cwd, "env": sorted(spec.env)}
+    return {"url": spec.url, "headers": sorted(spec.headers)}

@@ -1,0 +1,114 @@
+"""What one server wrote, logged and exchanged, as far back as there is room.
+
+The latest of something, up to so many bytes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, Literal, TypeVar
+
+import msgspec
+
+from dovetail.host.events import HostEvent, LogLine, OnEvent, TrafficLine
+from dovetail.host.limits import Limits
+from dovetail.policy.known_secrets import KnownSecrets
+from dovetail.runtime.rate_limit import Bucket
+from dovetail.text.sanitize import clean_text
+
+_OVERHEAD = 200
+"""What an entry costs besides its text: a ring of empty lines is bounded too."""
+
+T = TypeVar("T")
+
+
+class Ring(Generic[T]):
+    """Keeps the latest entries; the oldest go first."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._entries: deque[tuple[T, int]] = deque()
+        self._bytes = 0
+
+    def add(self, entry: T, size: int) -> None:
+        """Add one entry that takes so many bytes."""
+        cost = size + _OVERHEAD
+        self._entries.append((entry, cost))
+        self._bytes += cost
+        while self._bytes > self._most and len(self._entries) > 1:
+            self._bytes -= self._entries.popleft()[1]
+
+    def all(self) -> list[T]:
+        """What there is, oldest first."""
+        return [entry for entry, _ in self._entries]
+
+
+FLOOD = 1000
+"""Lines that nobody was told of, after which it is a flood."""
+
+
+class Journal:
+    """Keeps the latest lines and messages; a flood of them pushes out older ones and is told of only in part."""
+
+    def __init__(self, server: str, limits: Limits, tell: OnEvent, flooded: Callable[[str], None]) -> None:
+        self._flooded = flooded
+        self._untold = 0
+        self._server = server
+        self._limits = limits
+        self._tell = tell
+        self._lines: Ring[LogLine] = Ring(limits.log_bytes)
+        self._messages: Ring[TrafficLine] = Ring(limits.traffic_bytes)
+        self._secrets = KnownSecrets()
+        self._events = Bucket(limits.events_per_second, limits.events_per_second + 1)
+        self.heard = time.monotonic()
+        """When the server last sent a message."""
+
+    def hide(self, values: Iterable[str | None]) -> None:
+        """Keep what a server was given as a secret out of what is kept and told of it; messages stay as they are."""
+        self._secrets.add(values)
+
+    def cover(self, text: str) -> str:
+        """A text about the server, without its secrets."""
+        return self._secrets.cover(text)
+
+    def stderr(self, text: str) -> None:
+        """A line that the server wrote to its stderr."""
+        self._write("stderr", "info", text)
+
+    def log(self, level: str, data: Any, logger: str | None) -> None:
+        """A message that the server logged."""
+        text = data if isinstance(data, str) else msgspec.json.encode(data).decode()
+        self._write("log", level, f"{logger}: {text}" if logger else text)
+
+    def note(self, level: Literal["info", "warning", "error"], text: str) -> None:
+        """What the host has to say of the server."""
+        self._write("host", level, text)
+
+    def trace(self, direction: Literal["sent", "received"], message: bytes) -> None:
+        """A message that went by."""
+        if direction == "received":
+            self.heard = time.monotonic()
+        kept = message[: self._limits.traffic_line]
+        line = TrafficLine(at=time.time(), server=self._server, direction=direction, message=kept, size=len(message))
+        self._messages.add(line, len(kept))
+
+    def lines(self) -> list[LogLine]:
+        """What was written and logged, oldest first."""
+        return self._lines.all()
+
+    def messages(self) -> list[TrafficLine]:
+        """What was exchanged, oldest first."""
+        return self._messages.all()
+
+    def _write(self, source: Literal["stderr", "log", "host"], level: str, text: str) -> None:
+        text = clean_text(self.cover(text)[: self._limits.log_line])
+        line = LogLine(at=time.time(), server=self._server, source=source, level=level, text=text)
+        self._lines.add(line, len(text) * 2)
+        if self._events.take(time.monotonic()) == 0:
+            self._tell(HostEvent(kind="log", server=self._server, detail=line))
+            return
+        self._untold += 1
+        if self._untold == FLOOD:
+            self._flooded(f"It writes more than anybody can read; more than {FLOOD} lines were not told of")

@@ -1,0 +1,329 @@
+"""One server's life: started when it is wanted, looked after, and started again when it is lost.
+
+One task owns the client: it opens and closes it, so that a host may be opened in one task and closed in another.
+
+Waking whoever waits for something to change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from typing import Any, Protocol
+
+import msgspec
+
+from dovetail.host.entries import ServerEntry
+from dovetail.host.events import HostEvent, ServerStatus, State
+from dovetail.host.limits import Limits
+from dovetail.host.running_work import Stopped
+from dovetail.protocol.errors import ConnectionLost, DovetailError, HttpStatus, LocalError, Refused
+from dovetail.text.sanitize import clean_text
+
+from .bounded_client import BoundedClient, ListKind, Offer
+from .connected_server import Attendance
+from .server_log import Journal
+
+
+class Bell:
+    """Rings for all who wait; what they wait for they look up themselves."""
+
+    def __init__(self) -> None:
+        self._ringing: asyncio.Future[None] | None = None
+
+    def ring(self) -> None:
+        """Wake everyone."""
+        ringing, self._ringing = self._ringing, None
+        if ringing is not None and not ringing.done():
+            ringing.set_result(None)
+
+    async def wait(self, seconds: float) -> None:
+        """Wait for the next ring, but no longer than this."""
+        if self._ringing is None:
+            self._ringing = asyncio.get_running_loop().create_future()
+        await asyncio.wait([self._ringing], timeout=max(seconds, 0))
+
+
+_CLOSE_SECONDS = 15.0
+"""A process that does not want to end is killed long before that."""
+
+_SETTLED = frozenset({"idle", "ready", "failed", "disabled", "waiting"})
+
+
+class Duties(Protocol):
+    """What the house does for each server."""
+
+    async def admit(self, entry: ServerEntry) -> None:
+        """Ask whether it may be started; raises `Refused`."""
+        ...
+
+    async def connect(self, entry: ServerEntry, journal: Journal) -> BoundedClient:
+        """A client for it, not open yet."""
+        ...
+
+    async def listed(self, key: str, offer: Offer, changed: frozenset[ListKind]) -> None:
+        """Take up what it offers."""
+        ...
+
+    def misbehaved(self, key: str, what: str) -> None:
+        """Take note that it broke off, or overstepped a limit."""
+        ...
+
+    def ended(self, key: str) -> None:
+        """It is gone: whatever it asked is withdrawn."""
+        ...
+
+    def tell(self, event: HostEvent) -> None:
+        """Tell of an event."""
+        ...
+
+
+class Supervised:
+    """A server that is kept running."""
+
+    def __init__(self, entry: ServerEntry, duties: Duties, limits: Limits, bell: Bell) -> None:
+        self.entry = entry
+        self._duties = duties
+        self._limits = limits
+        self._bell = bell
+        self.journal = Journal(entry.key, limits, duties.tell, lambda what: duties.misbehaved(entry.key, what))
+        self._attendance: Attendance | None = None
+        self._life: asyncio.Task[None] | None = None
+        self._began = 0.0
+        self._subscribed: dict[str, None] = {}
+        self._launch = _digest(entry)
+        self._status = ServerStatus(key=entry.key, state=_first_state(entry), error=entry.problem, since=time.time())
+
+    @property
+    def launch(self) -> str | None:
+        """`LaunchSpec.digest` of it."""
+        return self._launch
+
+    @property
+    def status(self) -> ServerStatus:
+        """How it is."""
+        return self._status
+
+    @property
+    def offer(self) -> Offer | None:
+        """What it offers; None while it is not ready."""
+        ready = self._status.state == "ready" and self._attendance is not None
+        return self._attendance.offer if ready and self._attendance is not None else None
+
+    @property
+    def attendance(self) -> Attendance | None:
+        """Who looks after it, while it is connected."""
+        return self._attendance
+
+    def want(self) -> None:
+        """See that it is started, or about to be; one that was given up stays so until `restart`."""
+        if self._status.state == "idle" and self._life is None:
+            self._began = asyncio.get_running_loop().time()
+            self._set("asking")
+            self._life = asyncio.create_task(self._live(), name=f"dovetail-server-{self.entry.key}")
+
+    def delays(self, now: float) -> float:
+        """For how long others may still have to wait for it: only for its first start, and only so long."""
+        if self._status.state in _SETTLED or self._status.restarts:
+            return 0.0
+        return self._began + self._limits.wait_seconds - now
+
+    @property
+    def settled(self) -> bool:
+        """Whether it is ready, or will not be soon."""
+        return self._status.state in _SETTLED
+
+    async def connected(self, seconds: float | None = None) -> Attendance:
+        """Who looks after it, once it is ready; raises `ConnectionLost` or `Refused` where it will not be."""
+        self.want()
+        loop = asyncio.get_running_loop()
+        until = loop.time() + (self._limits.start_seconds if seconds is None else seconds)
+        while True:
+            status = self._status
+            attendance = self._attendance
+            if status.state == "ready" and attendance is not None and not attendance.client.gone:
+                return attendance
+            left = until - loop.time()
+            if status.state in ("failed", "disabled", "idle") or left <= 0:
+                raise ConnectionLost(_unavailable(status))
+            await self._bell.wait(left)
+
+    async def restart(self) -> None:
+        """End it and start it anew, with all earlier failures forgiven."""
+        await self._ended()
+        self._set("idle")
+        self.want()
+
+    async def close(self) -> None:
+        """End it, within bounds; a cancelled closer waits and is cancelled then."""
+        life, self._life = self._life, None
+        if life is None:
+            return
+        life.cancel()
+        interrupted: asyncio.CancelledError | None = None
+        until = asyncio.get_running_loop().time() + _CLOSE_SECONDS
+        while not life.done() and asyncio.get_running_loop().time() < until:
+            try:
+                await asyncio.wait({life}, timeout=until - asyncio.get_running_loop().time())
+            except asyncio.CancelledError as stop:
+                interrupted = stop
+        if interrupted is not None:
+            raise interrupted
+
+    async def become(self, entry: ServerEntry) -> None:
+        """Be what the entry says now: whoever was running is ended."""
+        await self._ended()
+        self.entry, self._launch = entry, _digest(entry)
+        self._status = ServerStatus(key=entry.key, state=_first_state(entry), error=entry.problem, since=time.time())
+        self._set(self._status.state, error=entry.problem)
+
+    async def _ended(self) -> None:
+        """End it, also if somebody wants it again meanwhile."""
+        while self._life is not None:
+            await self.close()
+
+    async def subscribe(self, uri: str) -> None:
+        """Hear of changes of a resource, also after a new start."""
+        attendance = await self.connected()
+        await attendance.subscribe(uri)
+        self._subscribed[uri] = None
+
+    async def unsubscribe(self, uri: str) -> None:
+        """Hear of them no more."""
+        self._subscribed.pop(uri, None)
+        if self._attendance is not None:
+            await self._attendance.unsubscribe(uri)
+
+    def update(self, **fields: Any) -> None:
+        """Say something else about it, in the same state."""
+        before, self._status = self._status, msgspec.structs.replace(self._status, **fields)
+        if before == self._status:
+            return
+        self._duties.tell(HostEvent(kind="status", server=self.entry.key, detail=self._status))
+        self._bell.ring()
+
+    def _set(self, state: State, **fields: Any) -> None:
+        since = self._status.since if state == self._status.state else time.time()
+        self.update(state=state, since=since, **fields)
+
+    async def _live(self) -> None:
+        failures, limits = 0, self._limits
+        try:
+            while True:
+                problem, well_for = await self._once()
+                failures = 1 if well_for >= limits.stable_seconds else failures + 1
+                if isinstance(problem, Stopped):
+                    # Nobody has said no: it is asked again when the server is wanted again.
+                    self._life = None
+                    self._set("idle")
+                    return
+                told = self.journal.cover(str(problem))
+                self.journal.note("error", told)
+                self._duties.misbehaved(self.entry.key, told)
+                if _is_final(problem) or failures >= limits.attempts:
+                    tries = f"; it was given up after {failures} failures in a row" if failures > 1 else ""
+                    self._set("failed", error=f"{told}{tries}")
+                    return
+                pause = min(limits.first_pause * 2 ** (failures - 1), limits.longest_pause)
+                self._set("waiting", error=told, restarts=self._status.restarts + 1)
+                # Servers that fell together, as by one network, do not all come back at the same moment.
+                await asyncio.sleep(pause * random.uniform(0.5, 1.5))
+        except asyncio.CancelledError:
+            self._set("idle")
+            raise
+        except Exception as problem:
+            told = self.journal.cover(f"{type(problem).__name__}: {problem}")
+            self.journal.note("error", told)
+            self._set("failed", error=told)
+
+    async def _once(self) -> tuple[Exception, float]:
+        """One life of it: what ended it, and for how long it was ready."""
+        loop, since = asyncio.get_running_loop(), None
+        client: BoundedClient | None = None
+        try:
+            await self._duties.admit(self.entry)
+            self._set("starting")
+            self._began = loop.time()
+            client = await self._duties.connect(self.entry, self.journal)
+            attendance = await self._open(client)
+            since = loop.time()
+            reason = await attendance.until_lost()
+            return ConnectionLost(reason), loop.time() - since
+        except (DovetailError, OSError) as problem:
+            return problem, 0.0 if since is None else loop.time() - since
+        finally:
+            await self._end(client)
+
+    async def _open(self, client: BoundedClient) -> Attendance:
+        try:
+            async with asyncio.timeout(self._limits.start_seconds if self._is_program else None):
+                await client.open()
+        except TimeoutError as problem:
+            if isinstance(problem, DovetailError):
+                raise
+            raise ConnectionLost(f"It did not answer within {self._limits.start_seconds:g} s") from None
+        attendance = self._attendance = Attendance(
+            client, self.journal, self._limits, self._listed, self._duties.tell, self.entry.key
+        )
+        await attendance.begin()
+        self._set("ready", revision=client.revision, era=client.era, server=_name_of(client))
+        for uri in list(self._subscribed):
+            try:
+                await attendance.subscribe(uri)
+            except DovetailError as problem:
+                self.journal.note("warning", f"Changes of {uri} are not told of any more: {problem}")
+        return attendance
+
+    @property
+    def _is_program(self) -> bool:
+        """Whether it is started here; elsewhere each request has its time, and a person who has to log in has more."""
+        return self.entry.spec is not None and self.entry.spec.kind == "stdio"
+
+    async def _listed(self, offer: Offer, changed: frozenset[ListKind]) -> None:
+        await self._duties.listed(self.entry.key, offer, changed)
+
+    async def _end(self, client: BoundedClient | None) -> None:
+        attendance, self._attendance = self._attendance, None
+        self._duties.ended(self.entry.key)
+        try:
+            if attendance is not None:
+                await attendance.end()
+        finally:
+            if client is not None:
+                await client.close()
+
+
+def _first_state(entry: ServerEntry) -> State:
+    if not entry.enabled:
+        return "disabled"
+    return "failed" if entry.problem is not None or entry.spec is None else "idle"
+
+
+def _digest(entry: ServerEntry) -> str | None:
+    return None if entry.spec is None else entry.spec.digest
+
+
+def _is_final(problem: Exception) -> bool:
+    """Whether another try would end in the same way."""
+    if isinstance(problem, HttpStatus):
+        return 400 <= problem.status < 500 and problem.status not in (408, 425, 429)
+    from dovetail.auth.errors import AuthorizationFailed
+
+    return isinstance(problem, (Refused, LocalError, AuthorizationFailed))
+
+
+def _name_of(client: BoundedClient) -> str | None:
+    return None if client.server is None else clean_text(f"{client.server.name} {client.server.version}"[:200])
+
+
+def _unavailable(status: ServerStatus) -> str:
+    key = status.key
+    if status.state == "disabled":
+        return f"The server {key!r} is switched off"
+    if status.state == "asking":
+        return f"The server {key!r} waits for the person to let it start"
+    why = f": {status.error}" if status.error else ""
+    if status.state == "failed":
+        return f"The server {key!r} is not running{why}"
+    return f"The server {key!r} is not ready yet{why}"

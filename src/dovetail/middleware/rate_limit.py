@@ -1,0 +1,46 @@
+"""How often requests may come, or go out."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Hashable
+from typing import Any, TypeAlias
+
+from dovetail.protocol.errors import Timeout
+from dovetail.runtime.middleware import Exchange, Proceed
+from dovetail.runtime.rate_limit import Buckets, too_many
+
+Key: TypeAlias = "Callable[[Exchange], Hashable]"
+
+
+class RateLimit:
+    """So many requests a second, and `burst` at once.
+
+    Where requests come in, one over the limit gets an error that says when to come again. Where they go
+    out, it waits for its turn, but not longer than `patience` seconds. `key` says which requests count
+    together; by default those of one principal.
+    """
+
+    def __init__(
+        self, rate: float, *, burst: float | None = None, key: Key | None = None, patience: float = 30.0
+    ) -> None:
+        self._buckets = Buckets(rate, max(1.0, rate) if burst is None else burst)
+        self._key = key or _principal
+        self._patience = patience
+
+    async def __call__(self, exchange: Exchange, proceed: Proceed) -> dict[str, Any]:
+        """Let a request pass, in time."""
+        key = self._key(exchange)
+        began = time.monotonic()
+        while (wait := self._buckets.take(key, time.monotonic())) > 0:
+            if exchange.way == "in":
+                raise too_many("requests", wait)
+            if time.monotonic() - began + wait > self._patience:
+                raise Timeout(f"{exchange.method} would have to wait longer than {self._patience:g} s for its turn")
+            await asyncio.sleep(wait)
+        return await proceed(exchange)
+
+
+def _principal(exchange: Exchange) -> Hashable:
+    return exchange.principal

@@ -1,0 +1,1 @@
+"""Audit log: append-only, hash-chained and verifiable."""

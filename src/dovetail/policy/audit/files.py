@@ -1,0 +1,178 @@
+"""The open files of a record: the lines, and the head that says how far they go."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Generator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from dovetail.userdata.private_file import (
+    FileUnusable,
+    check_only_ours,
+    create_private,
+    private_folder,
+    read_file,
+    unlock,
+    wait_for_lock,
+)
+
+from .chain import (
+    HEAD_BYTES,
+    START,
+    TAIL_BYTES,
+    Head,
+    Record,
+    decode_head,
+    encode_head,
+    encode_record,
+    link_hash,
+    seal,
+    split_line,
+)
+
+OPENING = "open"
+PATIENCE = 2.0
+"""Seconds to wait for another program that is writing: each does so for some microseconds."""
+
+_FLAGS = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+class AuditFiles:
+    """Both files, and how far the record went when we last looked."""
+
+    def __init__(self, path: Path, key: bytes) -> None:
+        private_folder(path.parent)
+        self._path = path
+        self._key = key
+        self.head = Head(0, 0, START)
+        self._written: bytes = b""
+        self._log = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _FLAGS, 0o600)
+        try:
+            self._head = os.open(head_path(path), os.O_RDWR | os.O_CREAT | _FLAGS, 0o600)
+        except BaseException:
+            os.close(self._log)
+            raise
+
+    def are_at(self, path: Path) -> bool:
+        """Whether the record that is there is still the one that is open."""
+        try:
+            return os.path.samestat(os.stat(path), os.fstat(self._log))
+        except FileNotFoundError:
+            return False
+
+    @contextlib.contextmanager
+    def locked(self) -> Generator[None]:
+        """While it lasts no other program writes, and it is known how far the record goes."""
+        wait_for_lock(self._log, self._path, PATIENCE)
+        try:
+            self._catch_up()
+            yield
+        finally:
+            unlock(self._log)
+
+    def append(self, record: Record) -> None:
+        """Write a record and the new head, or neither."""
+        line, digest = encode_record(record, self.head.hash, self._key)
+        head = Head(self.head.count + 1, self.head.size + len(line), digest)
+        try:
+            if os.write(self._log, line) != len(line):
+                raise OSError("the disk is full")
+            self._write_head(head)
+        except OSError:
+            os.ftruncate(self._log, self.head.size)
+            raise
+
+    def close(self) -> None:
+        """Put both files on the disk and close them."""
+        try:
+            os.fsync(self._log)
+            os.fsync(self._head)
+        finally:
+            os.close(self._log)
+            os.close(self._head)
+
+    def _write_head(self, head: Head) -> None:
+        content = encode_head(head, self._key)
+        os.lseek(self._head, 0, os.SEEK_SET)
+        if os.write(self._head, content) != len(content):
+            raise OSError("the head of the record cannot be written")
+        self.head, self._written = head, content
+
+    def _catch_up(self) -> None:
+        """See how far the record goes now, and refuse to add to one that is not whole."""
+        os.lseek(self._head, 0, os.SEEK_SET)
+        content = os.read(self._head, HEAD_BYTES + 1)
+        size = os.fstat(self._log).st_size
+        if content and content == self._written and size == self.head.size:
+            return
+        if content:
+            head = decode_head(content, self._key)
+            if head is None:
+                raise _Tampered("its head was not written with this key")
+        else:
+            head = Head(0, 0, START)
+        if size < head.size:
+            raise _Tampered("its end is missing")
+        if head.size and _tail_hash(self._log, head.size) != head.hash:
+            raise _Tampered("its end is not what it was")
+        self.head, self._written = head, content
+        if size > head.size:
+            self._take_up(size)
+        if self.head.count == 0:
+            self._open()
+
+    def _take_up(self, size: int) -> None:
+        """Take up what a program wrote that was killed before it could write the head."""
+        os.lseek(self._log, self.head.size, os.SEEK_SET)
+        whole, _, torn = os.read(self._log, size - self.head.size).rpartition(b"\n")
+        head = self.head
+        for line in whole.splitlines(keepends=True) if whole else ():
+            link = split_line(line if line.endswith(b"\n") else line + b"\n")
+            if link is None or link.hash != link_hash(head.hash, link.body) or link.seal != seal(self._key, link.hash):
+                raise _Tampered("something was added to it that Dovetail did not write")
+            head = Head(head.count + 1, head.size + len(link.body) + TAIL_BYTES, link.hash)
+        if torn:
+            os.ftruncate(self._log, head.size)
+        self._write_head(head)
+
+    def _open(self) -> None:
+        details = {"log": secrets.token_hex(16), "kept_at": str(self._path.absolute())}
+        self.append(Record(n=0, at=now(), event=OPENING, details=details))
+
+
+class _Tampered(FileUnusable):
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what}. See `dovetail audit verify`; to begin a new record, move this one and its .head to another place"
+        )
+
+
+def make_key(path: Path) -> bytes:
+    """The key of the seals; of two programs that make one at once, the first one's is used by both."""
+    found = read_file(path)
+    if found is None:
+        create_private(path, secrets.token_bytes(32))
+        found = read_file(path)
+    check_only_ours(path)
+    if found is None or len(found) != 32:
+        raise FileUnusable(f"{path} holds no key")
+    return found
+
+
+def head_path(path: Path) -> Path:
+    """Where the head of a record is."""
+    return path.with_name(f"{path.name}.head")
+
+
+def _tail_hash(handle: int, size: int) -> str | None:
+    os.lseek(handle, size - TAIL_BYTES - 1, os.SEEK_SET)
+    link = split_line(os.read(handle, TAIL_BYTES + 1))
+    return None if link is None else link.hash
+
+
+def now() -> str:
+    """The time as a record has it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,1 @@
+"""Inspection of tool definitions for hidden or misleading text."""

@@ -1,0 +1,158 @@
+"""Local checks on what servers say of themselves and their tools: nothing leaves the machine."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, cast
+
+import msgspec
+
+from dovetail.policy.definitions import Definition
+
+from .confusables import look_alike, odd_letters, skeleton
+from .injection_phrases import persuasions
+from .invisible_chars import hidden
+
+LONG = 20_000
+"""Characters; the longest descriptions of well-known servers have about a fifth of it."""
+LONG_NAME = 128
+MAX_CONCERNS = 20
+"""Of one definition: a person who has read so many has read enough."""
+MAX_DEPTH = 64
+MAX_LOOKED_AT = 1_000_000
+"""Characters of one server that are looked at, which takes two seconds at the worst; what is not is a concern."""
+
+_CACHED = 2_000
+"""Characters of the longest text whose judgement is kept."""
+
+_ADDRESSES = frozenset({"$schema", "$id", "$ref"})
+"""Members of schemas that are no prose."""
+_WORD = re.compile(r"[A-Za-z0-9]+(?:[_.\-/:]+[A-Za-z0-9]+)*")
+_TELLING = re.compile(r"[_.\-]|[a-z][A-Z]")
+"""Names made of several words; those of one word stand in every other sentence."""
+
+
+class Concern(msgspec.Struct, frozen=True):
+    """Something that looks wrong, and where it stands."""
+
+    where: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.where} {self.what}."
+
+
+class Inspector:
+    """Looks at what one server says; `others` are the names of the tools of every server, also of its own."""
+
+    def __init__(self, server: str, others: Mapping[str, Collection[str]]) -> None:
+        self._server = server
+        self._left = MAX_LOOKED_AT
+        self._foreign = _foreign(server, others)
+        self._alike: dict[str, list[tuple[str, str]]] = {}
+        for key, names in others.items():
+            for name in names:
+                self._alike.setdefault(skeleton(name), []).append((key, name))
+
+    def definition(self, definition: Definition) -> tuple[Concern, ...]:
+        """Everything that looks wrong about a definition."""
+        found: dict[Concern, None] = {}
+        for what in self._about_name(definition) if definition.name else ():
+            found[Concern(f"The name of {definition}", what)] = None
+        guides = definition.kind in ("instructions", "prompt")
+        for path, text in _texts(definition.content, ""):
+            self._left -= len(text)
+            if self._left < 0:
+                what = f"was not looked at: {self._server!r} says more than {MAX_LOOKED_AT} characters"
+                found[Concern(_capital(str(definition)), what)] = None
+                break
+            where = f"{_capital(str(definition))}, {path}:" if path != "instructions" else "The instructions:"
+            for what in self._about_text(text, path, is_for_model=guides):
+                found[Concern(where, f"it {what}")] = None
+            if len(found) >= MAX_CONCERNS:
+                break
+        return tuple(found)[:MAX_CONCERNS]
+
+    def _about_name(self, definition: Definition) -> Iterator[str]:
+        name = definition.name
+        yield from hidden(name)
+        if definition.kind != "template" and len(name) > LONG_NAME:
+            yield f'is {len(name)} characters long, where {LONG_NAME} are the most (tools, "Tool Names")'
+        if definition.kind != "template":
+            yield from odd_letters(name)
+        if definition.kind == "tool":
+            for key, other in self._alike.get(skeleton(name), ()):
+                if other.casefold() != name.casefold() and not _is_original(name, other):
+                    whose = "the same server" if key == self._server else f"the server {key!r}"
+                    yield f"looks like {other!r} of {whose}"
+
+    def _about_text(self, text: str, path: str, *, is_for_model: bool) -> Iterator[str]:
+        if len(text) > LONG:
+            yield f"is {len(text)} characters long, more than anybody reads"
+        if path.rsplit(".", 1)[-1] in _ADDRESSES:
+            yield from hidden(text)
+            return
+        judge = _judged if len(text) <= _CACHED else _judge
+        yield from judge(text, is_for_model)
+        mentioned = dict.fromkeys(word for word in _WORD.findall(text[:LONG]) if word in self._foreign)
+        yield from (f"mentions {word!r}, a tool of the server {self._foreign[word]!r}" for word in mentioned)
+
+
+def inspect_names(servers: Collection[str]) -> tuple[Concern, ...]:
+    """Keys of servers that look like one another, or like something that they are not."""
+    found: list[Concern] = []
+    for key in sorted(servers):
+        found += [Concern(f"The name of the server {key!r}", what) for what in (*hidden(key), *odd_letters(key))]
+        other = look_alike(key, [name for name in servers if name > key])
+        if other is not None:
+            found.append(Concern(f"The name of the server {key!r}", f"looks like that of the server {other!r}"))
+    return tuple(found)
+
+
+def _is_original(name: str, other: str) -> bool:
+    """Whether the other one is the imitation: nobody takes a tool away by giving theirs a name that looks like it."""
+    return name.lower() == skeleton(name) != other.lower()
+
+
+def _judge(text: str, is_for_model: bool) -> tuple[str, ...]:
+    return (*hidden(text), *persuasions(text, is_for_model=is_for_model))
+
+
+_judged = functools.lru_cache(maxsize=8192)(_judge)
+"""The lists of a server come again and again, and hardly ever change."""
+
+
+def _foreign(server: str, others: Mapping[str, Collection[str]]) -> dict[str, str]:
+    """The names of tools that only other servers have, and that are no ordinary words, with whose they are."""
+    own = set(others.get(server, ()))
+    found: dict[str, str] = {}
+    for key, names in others.items():
+        if key != server:
+            found.update((name, key) for name in names if _TELLING.search(name) and name not in own)
+            found.update((f"{key}__{name}", key) for name in names)
+    return found
+
+
+def _texts(value: Any, path: str, depth: int = 0) -> Iterator[tuple[str, str]]:
+    """Every text in a definition with its path, and every name of a member that is itself chosen by the server."""
+    if isinstance(value, str):
+        yield path, value
+    elif depth > MAX_DEPTH:
+        return
+    elif isinstance(value, dict):
+        for name, inner in cast("dict[str, Any]", value).items():
+            if name == "icons" and not path:  # pictures, which no model reads
+                continue
+            below = f"{path}.{name}" if path else name
+            if len(name) > 40 or not name.isascii():
+                yield f"the member {name[:40]!r} of {path or 'it'}", name
+            yield from _texts(inner, below, depth + 1)
+    elif isinstance(value, list):
+        for index, inner in enumerate(cast("list[Any]", value)):
+            yield from _texts(inner, f"{path}[{index}]", depth + 1)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,122 @@
+"""What a person said before, for as long as they said it should hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from dovetail.userdata.folders import user_folder
+
+from .actions import Action, Kind
+from .approval_questions import Remember
+from .rules import Rule
+from .user_file import UserFile
+
+FILE = "answers.json"
+
+Said: TypeAlias = Literal["allow", "deny"]
+_Key: TypeAlias = tuple[str, str, str]
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """One answer to one kind of question.
+
+    A yes is bound to the definition of the tool and to the launch of the server: whatever of them changes, the person
+    is asked again. A no is bound to the launch alone.
+    """
+
+    verdict: Said
+    kind: Kind
+    server: str
+    name: str = ""
+    definition: str | None = None
+    launch: str | None = None
+
+    def rule(self, origin: str) -> Rule:
+        """The answer as a rule for the action that it was found for."""
+        named = self.name if self.name else None
+        tool, other = (named, None) if self.kind == "tool" else (None, named)
+        return Rule(
+            self.verdict,
+            server=self.server,
+            kind=self.kind,
+            tool=tool,
+            name=other,
+            definition=self.definition,
+            launch=self.launch,
+            origin=origin,
+        )
+
+
+class Remembered:
+    """Answers for the session, in memory, and for always, in the user's folder, where all programs share them."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._file = UserFile((folder or user_folder()) / FILE, list[Answer], [])
+        self._session: dict[_Key, tuple[Answer, ...]] = {}
+        self._indexed: tuple[list[Answer], dict[_Key, tuple[Answer, ...]]] = ([], {})
+
+    def answers(self, action: Action) -> tuple[Rule, ...]:
+        """What was said to such an action, as rules for `Policy.decide`: for the session first, then for always."""
+        key = (action.kind, action.server, action.name)
+        return (
+            *(answer.rule("answered for this session") for answer in self._session.get(key, ())),
+            *(answer.rule("answered for always") for answer in self._always().get(key, ())),
+        )
+
+    def remember(self, action: Action, verdict: Said, hold: Remember) -> Remember:
+        """Keep an answer; how long it is kept in fact.
+
+        A yes to a tool whose definition or launch is not known holds for the session at most.
+        """
+        unbound = verdict == "allow" and (action.launch is None or (action.kind == "tool" and not action.definition))
+        kept: Remember = "session" if hold == "always" and unbound else hold
+        answer = Answer(
+            verdict=verdict,
+            kind=action.kind,
+            server=action.server,
+            name=action.name,
+            definition=action.definition if verdict == "allow" else None,
+            launch=action.launch,
+        )
+        if kept == "session":
+            key = (answer.kind, answer.server, answer.name)
+            self._session[key] = (answer, *(other for other in self._session.get(key, ()) if not _meets(other, answer)))
+        elif kept == "always":
+            self._file.change(lambda known: [answer, *(other for other in known if not _meets(other, answer))])
+        return kept
+
+    def forget(self, server: str, name: str | None = None) -> None:
+        """Take back what was said of a server, or of one of its tools."""
+
+        def stays(answer: Answer) -> bool:
+            return answer.server != server or (name is not None and answer.name != name)
+
+        self._session = _index(answer for kept in self._session.values() for answer in kept if stays(answer))
+        self._file.change(lambda known: [answer for answer in known if stays(answer)])
+
+    def always(self) -> list[Answer]:
+        """Everything that holds for always."""
+        return list(self._file.read())
+
+    def _always(self) -> dict[_Key, tuple[Answer, ...]]:
+        known = self._file.read()
+        if self._indexed[0] is not known:
+            self._indexed = (known, _index(known))
+        return self._indexed[1]
+
+
+def _index(answers: Iterable[Answer]) -> dict[_Key, tuple[Answer, ...]]:
+    found: dict[_Key, tuple[Answer, ...]] = {}
+    for answer in answers:
+        key = (answer.kind, answer.server, answer.name)
+        found[key] = (*found.get(key, ()), answer)
+    return found
+
+
+def _meets(one: Answer, other: Answer) -> bool:
+    """Whether one takes the place of the other: about the same thing of the same server."""
+    return (one.kind, one.server, one.name, one.launch) == (other.kind, other.server, other.name, other.launch)

@@ -1,0 +1,119 @@
+"""Sends the requests of authorization flows, to places that may be asked and to nowhere else (docs/adr/0017)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Sequence
+from ipaddress import ip_address
+from typing import TypeVar
+from urllib.parse import SplitResult, urlsplit
+
+from dovetail.auth import url_guard
+from dovetail.auth.errors import AuthorizationFailed, plain
+from dovetail.auth.http import MAX_BODY, Flow, Request, Response
+from dovetail.protocol.errors import ConnectionLost, InvalidAnswer
+from dovetail.transports.http.contract import HttpClient, HttpOptions
+from dovetail.transports.http.requester import read_all
+
+MAX_REDIRECTS = 3
+SECONDS = 20.0
+"""How long one request may take, with its redirects."""
+
+_REDIRECTS = (301, 302, 303, 307, 308)
+
+T = TypeVar("T")
+
+
+class Fetcher:
+    """Runs flows for the server at one URL, whose peers may name places that it could reach itself.
+
+    Names are resolved once, and only an address that was looked at is connected to. Where a proxy or a client of the
+    user's own connects, that is theirs to do: then URLs and addresses in them are checked, and names go unresolved.
+    """
+
+    def __init__(self, home: str, options: HttpOptions, seconds: float = SECONDS) -> None:
+        self._home = home
+        self._options = options
+        self._seconds = seconds
+
+    async def run(self, flow: Flow[T]) -> T:
+        """Run a flow to its end."""
+        try:
+            request = next(flow)
+            while True:
+                try:
+                    response = await self.send(request)
+                except Exception as problem:
+                    request = flow.throw(problem)
+                else:
+                    request = flow.send(response)
+        except StopIteration as end:
+            return end.value
+
+    async def send(self, request: Request) -> Response:
+        """The response; a GET follows redirects within its origin."""
+        url = request.url
+        try:
+            async with asyncio.timeout(self._seconds):
+                for _ in range(MAX_REDIRECTS + 1):
+                    response = await self._once(request, url)
+                    location = response.headers.get("location")
+                    if request.method != "GET" or response.status not in _REDIRECTS or location is None:
+                        return response
+                    url = url_guard.redirected(url, location, plain(request.url))
+        except TimeoutError:
+            raise AuthorizationFailed(f"{plain(url)} gave no answer within {self._seconds:g} s") from None
+        except (ConnectionLost, InvalidAnswer) as problem:
+            raise AuthorizationFailed(f"There is no answer from {plain(url)}: {problem}") from problem
+        raise AuthorizationFailed(f"{plain(request.url)} redirects too often")
+
+    async def _once(self, request: Request, url: str) -> Response:
+        parts = url_guard.check_url(url, "An address of an authorization server", beside=self._home)
+        async with self._client(url, parts) as client:
+            answer = await client.request(request.method, url, request.headers, request.body or None)
+            try:
+                body = await read_all(answer, MAX_BODY)
+            finally:
+                answer.close()
+            return Response(answer.status, {name.lower(): value for name, value in answer.headers.items()}, body)
+
+    @contextlib.asynccontextmanager
+    async def _client(self, url: str, parts: SplitResult) -> AsyncGenerator[HttpClient]:
+        own = self._options.client
+        if own is not None:
+            _screen_literal(parts)
+            yield own
+            return
+        from dovetail.transports.http.aiohttp_client import AiohttpClient, find_proxy
+
+        addresses: Sequence[str] | None = None
+        if find_proxy(self._options.proxy, url) is not None:
+            _screen_literal(parts)
+        else:
+            home = await _addresses(urlsplit(self._home))
+            addresses = url_guard.screen(parts, await _addresses(parts), home)
+        client = AiohttpClient(self._options, url, addresses)
+        try:
+            yield client
+        finally:
+            await client.close()
+
+
+def _screen_literal(parts: SplitResult) -> None:
+    """Check a host that is an address; this machine, which `check_url` has let through, is one that may be."""
+    host = parts.hostname or ""
+    with contextlib.suppress(ValueError):
+        url_guard.screen(parts, [str(ip_address(host))], [host] if url_guard.is_loopback(host) else [])
+
+
+async def _addresses(parts: SplitResult) -> list[str]:
+    """All that a host stands for; none where nobody knows it."""
+    import socket
+
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(parts.hostname, parts.port or 443, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return []
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))

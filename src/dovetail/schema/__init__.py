@@ -1,0 +1,1 @@
+"""JSON Schema: validation, forms, error texts and cost limits."""

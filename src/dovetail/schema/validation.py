@@ -1,0 +1,93 @@
+"""JSON Schema as a check: compiled once, no network, linear-time patterns, problems a model can act on."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from dovetail.schema.cost import count, work
+from dovetail.schema.error_text import describe
+from dovetail.types.errors import LocalError
+
+if TYPE_CHECKING:
+    from jsonschema_rs import Draft7Validator, Draft202012Validator
+
+MAX_PROBLEMS = 20
+MAX_EXPLAINED = 50_000
+"""Values times subschemas up to which problems are listed: an error costs a thousand times a check."""
+
+TOO_LARGE = "the value does not fit the schema; it is too large to say where"
+
+_DIALECTS = {
+    "json-schema.org/draft/2020-12/schema": "Draft202012Validator",
+    "json-schema.org/draft-07/schema": "Draft7Validator",
+}
+
+
+class Validator:
+    """A compiled schema; safe to share, holds no state."""
+
+    def __init__(self, inner: Draft202012Validator | Draft7Validator, work: int) -> None:
+        self._inner = inner
+        self._explained = MAX_EXPLAINED // work
+
+    def is_valid(self, value: object) -> bool:
+        """Whether a value of JSON builtins fits."""
+        return self._inner.is_valid(value)
+
+    def problems(self, value: object) -> list[str]:
+        """What is wrong with a value, one sentence each, at most twenty; empty when it fits."""
+        if self._inner.is_valid(value):
+            return []
+        # The engine collects every error before it hands out the first: not for a million of them.
+        if count(value, self._explained) > self._explained:
+            return [TOO_LARGE]
+        found = list(itertools.islice(self._inner.iter_errors(value), MAX_PROBLEMS + 1))
+        told = [text for error in found[:MAX_PROBLEMS] for text in describe(error)]
+        if len(found) > MAX_PROBLEMS:
+            told.append("there are more problems than these")
+        return list(dict.fromkeys(told))
+
+
+def compile_schema(schema: dict[str, Any], *, formats: bool = False) -> Validator:
+    """Compile a schema of 2020-12 (the default) or draft-07; raises LocalError for one that cannot be used.
+
+    `format` is a remark unless `formats` makes it a check (2020-12 "Vocabularies for Semantic Content").
+    References stay inside the document and are never fetched (basic, "JSON Schema Usage"). Patterns run on an
+    engine without backtracking, so that lookaround and back-references are refused here.
+    """
+    kind = dialect(schema)
+    cost = work(schema)
+    import jsonschema_rs
+
+    validator = getattr(jsonschema_rs, _DIALECTS[kind])
+    try:
+        patterns = jsonschema_rs.RegexOptions()
+        inner = validator(schema, retriever=_refuse, pattern_options=patterns, validate_formats=formats)
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
+        raise LocalError(f"the schema cannot be used: {_reason(error)}") from error
+    return Validator(inner, cost)
+
+
+def dialect(schema: dict[str, Any]) -> str:
+    """The dialect a schema is written in; raises LocalError naming one that is not supported."""
+    name = schema.get("$schema")
+    if name is None:
+        return "json-schema.org/draft/2020-12/schema"
+    if isinstance(name, str):
+        bare = name.removeprefix("https://").removeprefix("http://").removesuffix("#")
+        if bare in _DIALECTS and bare != name:
+            return bare
+    raise LocalError(f"the schema's dialect {name!r} is not supported; use 2020-12 or draft-07")
+
+
+def _refuse(uri: str) -> NoReturn:
+    raise ValueError(f"references outside the document are not followed: {uri}")
+
+
+def _reason(error: Exception) -> str:
+    text = str(getattr(error, "message", "") or error).partition("\n")[0]
+    path = "/".join(str(step) for step in getattr(error, "instance_path", ()))
+    if text.endswith('is not a "regex"'):
+        text += " without lookaround and back-references, which could take exponential time"
+    return f"{text} (at {path})" if path else text

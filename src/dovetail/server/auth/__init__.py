@@ -1,0 +1,1 @@
+"""Server-side authentication: token verifiers, challenges, expiry and DPoP replay checks."""

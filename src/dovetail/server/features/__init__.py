@@ -1,0 +1,1 @@
+"""Server features of the specification: tools, resources, prompts, completion, logging, subscriptions."""

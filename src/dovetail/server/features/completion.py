@@ -1,0 +1,128 @@
+"""Suggestions for the arguments of prompts and the variables of resource templates."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, LocalError, ProtocolError
+from dovetail.runtime.call import Call
+from dovetail.runtime.rate_limit import Buckets, too_many
+from dovetail.server.context import Context
+from dovetail.server.signatures.binding import Binding
+from dovetail.server.signatures.hints import REQUIRED, look
+from dovetail.text.rank import MAX_VALUES, ranked
+from dovetail.types.messages import CompleteParams, CompleteResult, Completion, PromptReference
+
+from .invoke import run_handler
+
+if TYPE_CHECKING:
+    from dovetail.server.app import Server
+
+COMPLETIONS_A_SECOND = 20.0
+COMPLETIONS_AT_ONCE = 60.0
+
+Suggest: TypeAlias = "Callable[..., Any]"
+
+
+class RegisteredCompletion:
+    """A function that suggests values: of what was typed and, if it wants, of the arguments settled already."""
+
+    def __init__(self, function: Suggest) -> None:
+        shape = look(function, Context)
+        names = [parameter.name for parameter in shape.parameters]
+        needed = [parameter.name for parameter in shape.parameters if parameter.default is REQUIRED]
+        if not names or len(needed) > 2:
+            raise LocalError(
+                f"{shape.name}() suggests values: it takes what was typed and, if it wants, the arguments so far"
+            )
+        self.function = function
+        self.binding = Binding(shape.context_name, shape.is_async, None)
+        self._typed = names[0]
+        self._settled = names[1] if len(names) > 1 else None
+
+    async def suggest(self, context: Context, call: Call, server: Server, params: CompleteParams) -> Completion:
+        """Run the function; a list that it returns is put in order, a `Completion` keeps its own."""
+        typed, settled = params.argument.value, params.context.arguments if params.context is not None else None
+        values: dict[str, Any] = {self._typed: typed}
+        if self._settled is not None:
+            values[self._settled] = settled or {}
+        if self.binding.context_name is not None:
+            values[self.binding.context_name] = context
+        doing = f"Completing {params.argument.name!r}"
+        found = await run_handler(self.function, self.binding, server.workers, values, call, doing, context)
+        if isinstance(found, Completion):
+            cut = len(found.values) > MAX_VALUES
+            total = found.total if found.total is not None or not cut else len(found.values)
+            return Completion(found.values[:MAX_VALUES], total, found.has_more or cut)
+        every = ranked(_texts(found, doing), typed)
+        return Completion(every[:MAX_VALUES], len(every), len(every) > MAX_VALUES)
+
+
+class Completions:
+    """The functions of one server that suggest values, by what they suggest for."""
+
+    def __init__(self, rate: float) -> None:
+        self._functions: dict[tuple[str, str], RegisteredCompletion] = {}
+        self._buckets = Buckets(rate, max(rate, COMPLETIONS_AT_ONCE))
+
+    def __bool__(self) -> bool:
+        return bool(self._functions)
+
+    def add(self, reference: str, argument: str, function: Suggest) -> None:
+        """Suggest values for an argument of a prompt, or for a variable of a template."""
+        if (reference, argument) in self._functions:
+            raise LocalError(f"There is a completion for {argument!r} of {reference!r} already")
+        self._functions[reference, argument] = RegisteredCompletion(function)
+
+    def find(self, reference: str, argument: str) -> RegisteredCompletion | None:
+        """Who suggests values for this argument, if anybody does."""
+        return self._functions.get((reference, argument))
+
+    def admit(self, key: object) -> None:
+        """Count a request; one too many is refused (completion, "Security")."""
+        wait = self._buckets.take(key, time.monotonic())
+        if wait > 0:
+            raise too_many("completion requests", wait)
+
+
+async def complete(server: Server, call: Call, params: CompleteParams) -> CompleteResult:
+    """Answer `completion/complete`; what is not there is −32602 (completion, "Error Handling")."""
+    reference, names = _known(server, params, call.terms.principal)
+    argument = params.argument.name
+    if argument not in names:
+        known = f"; there are {', '.join(names)}" if names else ""
+        raise ProtocolError(INVALID_PARAMS, f"{reference!r} has no argument {argument!r}{known}")
+    found = server.find_completion(reference, argument)
+    if found is None:
+        return CompleteResult(Completion([], 0, False))
+    home, suggestion = found
+    context = Context(server, call)
+    if home is not server:
+        context.serve_for(home)
+    return CompleteResult(await suggestion.suggest(context, call, home, params))
+
+
+def _known(server: Server, params: CompleteParams, principal: str | None) -> tuple[str, list[str]]:
+    """The prompt or template that is meant, and what it takes."""
+    ref = params.ref
+    if isinstance(ref, PromptReference):
+        prompt = server.prompts.get(ref.name)
+        if prompt is None or not server.shows(principal, "prompt", ref.name):
+            raise ProtocolError(INVALID_PARAMS, f"Unknown prompt: {ref.name}")
+        return ref.name, [argument.name for argument in prompt.definition.arguments or ()]
+    template = server.templates.get(ref.uri)
+    if template is None and (found := server.find_resource(ref.uri)) is not None:
+        template = found[0]
+    if template is None or not server.shows(principal, "resource", template.key):
+        raise ProtocolError(INVALID_PARAMS, f"Unknown resource template: {ref.uri}", {"uri": ref.uri})
+    return template.key, list(template.template.variables) if template.template is not None else []
+
+
+def _texts(found: Any, doing: str) -> list[str]:
+    if isinstance(found, Iterable) and not isinstance(found, (str, bytes)):
+        values = list(cast("Iterable[Any]", found))
+        if all(isinstance(value, str) for value in values):
+            return values
+    raise ProtocolError(INTERNAL_ERROR, f"{doing} failed: it gave something else than a list of strings")

@@ -1,0 +1,111 @@
+"""What a handler tells its client while it works: `await ctx.log.info("booking", city=city)`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from dovetail.protocol.log_levels import reaches
+from dovetail.runtime.call import Call
+from dovetail.runtime.rate_limit import Bucket
+from dovetail.server.session import session_of
+from dovetail.text.redact import redact
+from dovetail.types.messages import LogLevel
+
+MESSAGES_A_SECOND = 100.0
+MESSAGES_AT_ONCE = 500.0
+
+MESSAGE = "notifications/message"
+
+
+class Flow:
+    """How many messages one client gets: what is too much, or more than it reads, is left out and counted."""
+
+    def __init__(self) -> None:
+        self._bucket = Bucket(MESSAGES_A_SECOND, MESSAGES_AT_ONCE)
+        self.left_out = 0
+
+    def admits(self, call: Call, now: float) -> bool:
+        """Whether one more message may go."""
+        if not call.outlet.congested and self._bucket.take(now) == 0:
+            return True
+        self.left_out += 1
+        return False
+
+
+class Log:
+    """Messages to the client whose request is being served.
+
+    They reach it if it asked for their level: on the handshake era with `logging/setLevel`, on the envelope
+    era with the request itself (2026-07-28 logging, "Per-request log level").
+    """
+
+    __slots__ = ("_call", "_name")
+
+    def __init__(self, call: Callable[[], Call], name: str) -> None:
+        self._call = call
+        self._name = name
+
+    def named(self, name: str) -> Log:
+        """The same log under another logger's name."""
+        return Log(self._call, name)
+
+    async def __call__(self, level: LogLevel, message: str, /, **fields: Any) -> None:
+        """Send a message with whatever belongs to it; what looks like a secret is taken out of it."""
+        call = self._call()
+        threshold = _threshold(call)
+        if call.silent or threshold is None or not reaches(level, threshold):
+            return
+        flow = session_of(call).log_flow
+        if not flow.admits(call, time.monotonic()):
+            return
+        if flow.left_out:
+            _send(call, "warning", self._name, {"message": f"{flow.left_out} messages were left out"})
+            flow.left_out = 0
+        _send(call, level, self._name, redact(_plain({"message": message, **fields})))
+
+    async def debug(self, message: str, /, **fields: Any) -> None:
+        await self("debug", message, **fields)
+
+    async def info(self, message: str, /, **fields: Any) -> None:
+        await self("info", message, **fields)
+
+    async def notice(self, message: str, /, **fields: Any) -> None:
+        await self("notice", message, **fields)
+
+    async def warning(self, message: str, /, **fields: Any) -> None:
+        await self("warning", message, **fields)
+
+    async def error(self, message: str, /, **fields: Any) -> None:
+        await self("error", message, **fields)
+
+    async def critical(self, message: str, /, **fields: Any) -> None:
+        await self("critical", message, **fields)
+
+    async def alert(self, message: str, /, **fields: Any) -> None:
+        await self("alert", message, **fields)
+
+    async def emergency(self, message: str, /, **fields: Any) -> None:
+        await self("emergency", message, **fields)
+
+
+def _threshold(call: Call) -> str | None:
+    """The least level that the client wants; none if it wants nothing."""
+    if "logging/setLevel" in call.terms.revision.methods:
+        return session_of(call).log_level
+    return call.terms.log_level
+
+
+def _send(call: Call, level: str, logger: str, data: Any) -> None:
+    call.notify(MESSAGE, {"level": level, "logger": logger, "data": data})
+
+
+def _plain(fields: dict[str, Any]) -> Any:
+    """What JSON can hold of it: a log must not fail for what it is given."""
+    try:
+        return msgspec.to_builtins(fields, str_keys=True, enc_hook=str)
+    except Exception:
+        return {name: value if isinstance(value, str) else repr(value) for name, value in fields.items()}

@@ -1,0 +1,90 @@
+"""Prompts: what a client sees of one, and how it is filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypedDict, Unpack, cast
+
+from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, LocalError, ProtocolError
+from dovetail.runtime.call import Call
+from dovetail.runtime.thread_pool import Workers
+from dovetail.server.context import Context
+from dovetail.server.signatures.signature import BadArguments, TextBinding, prompt_binding
+from dovetail.types.capabilities import Icon
+from dovetail.types.client_features import InputRequired
+from dovetail.types.content import Content, Text
+from dovetail.types.prompts import GetPromptResult, Prompt, PromptArgument, PromptMessage
+
+from .invoke import run_handler
+
+
+class PromptOptions(TypedDict, total=False):
+    """What can be said about a prompt besides its function."""
+
+    name: str
+    title: str
+    description: str
+    icons: Iterable[Icon]
+    meta: dict[str, Any]
+
+
+class RegisteredPrompt:
+    """A function that makes the messages of a prompt."""
+
+    def __init__(self, function: Callable[..., Any], binding: TextBinding, definition: Prompt) -> None:
+        self.function = function
+        self.binding = binding
+        self.definition = definition
+
+    async def get(
+        self, context: Context, call: Call, workers: Workers, arguments: dict[str, Any]
+    ) -> GetPromptResult | InputRequired:
+        """Fill the prompt in; missing or wrong arguments are −32602 (prompts, "Error Handling")."""
+        name = self.definition.name
+        try:
+            values = self.binding.bind(arguments)
+        except BadArguments as problem:
+            raise ProtocolError(INVALID_PARAMS, f"Invalid arguments for prompt {name!r}: {problem}") from problem
+        if self.binding.context_name is not None:
+            values[self.binding.context_name] = context
+        value = await run_handler(self.function, self.binding, workers, values, call, f"Prompt {name!r}", context)
+        if isinstance(value, (GetPromptResult, InputRequired)):
+            return value
+        items = list(cast("Sequence[Any]", value)) if isinstance(value, (list, tuple)) else [value]
+        return GetPromptResult([_message(item, name) for item in items], description=self.definition.description)
+
+
+def make_prompt(function: Callable[..., Any], **options: Unpack[PromptOptions]) -> RegisteredPrompt:
+    """Look at a function once and make it a prompt."""
+    if unknown := options.keys() - PromptOptions.__annotations__.keys():
+        raise LocalError(f"A prompt has no option {', '.join(sorted(unknown))}")
+    name = options.get("name") or getattr(function, "__name__", None)
+    if not name or name == "<lambda>":
+        raise LocalError("A prompt needs a name: give name=… for a lambda or a callable object")
+    binding = prompt_binding(function, Context, options.get("description"))
+    arguments = [
+        PromptArgument(field.name, field.title, field.description, field.required) for field in binding.arguments
+    ]
+    icons = options.get("icons")
+    definition = Prompt(
+        name,
+        title=options.get("title"),
+        description=binding.description,
+        arguments=arguments or None,
+        icons=list(icons) if icons else None,
+        meta=options.get("meta"),
+    )
+    return RegisteredPrompt(function, binding, definition)
+
+
+def _message(item: Any, name: str) -> PromptMessage:
+    if isinstance(item, PromptMessage):
+        return item
+    if isinstance(item, str):
+        return PromptMessage("user", Text(item))
+    if isinstance(item, Content):
+        return PromptMessage("user", item)
+    raise ProtocolError(
+        INTERNAL_ERROR,
+        f"Prompt {name!r} returned {type(item).__name__}; it may return str, content or messages",
+    )

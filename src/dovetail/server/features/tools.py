@@ -1,0 +1,246 @@
+"""Tools: what a client sees of one, and how it is run."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypedDict, Unpack, cast
+
+import msgspec
+
+from dovetail.protocol.errors import (
+    INVALID_PARAMS,
+    LocalError,
+    MissingCapability,
+    ProtocolError,
+    ToolError,
+    URLElicitationRequired,
+)
+from dovetail.protocol.names import check_tool_name
+from dovetail.protocol.revisions.revision import Revision
+from dovetail.protocol.revisions.wrapping import is_object_schema
+from dovetail.runtime.call import Call
+from dovetail.runtime.concurrency import Turns
+from dovetail.runtime.thread_pool import Workers
+from dovetail.server.context import Context
+from dovetail.server.signatures.signature import BadArguments, BadResult, ToolBinding, plain, tool_binding
+from dovetail.types.capabilities import Icon
+from dovetail.types.client_features import InputRequired
+from dovetail.types.content import Content, Text
+from dovetail.types.serialization import Value
+from dovetail.types.tools import CallToolResult, Tool, ToolAnnotations
+
+from .invoke import call_handler, missing, required
+
+logger = logging.getLogger("dovetail")
+
+_json = msgspec.json.Encoder().encode
+
+
+class RegisteredTool:
+    """A function with everything about it worked out in advance."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        binding: ToolBinding,
+        definition: Tool,
+        timeout: float | None,
+        concurrency: int | None,
+    ) -> None:
+        self.function = function
+        self.binding = binding
+        self.definition = definition
+        self.timeout = timeout
+        self.scopes: tuple[str, ...] = ()
+        self._turns = None if concurrency is None else Turns(concurrency)
+        self.unlimited = binding.is_async and timeout is None and concurrency is None
+        schema = binding.output_schema
+        self._wrapped = schema is not None and not is_object_schema(schema)
+
+    async def invoke(
+        self, context: Context, call: Call, workers: Workers, arguments: dict[str, Any]
+    ) -> CallToolResult | InputRequired:
+        """Run the tool; whatever its handler raises becomes an `isError` result (tools, "Error Handling")."""
+        try:
+            values = self.binding.bind(arguments)
+        except BadArguments as problem:
+            return self._refuse(call.terms.revision, problem)
+        if self.binding.context_name is not None:
+            values[self.binding.context_name] = context
+        try:
+            try:
+                if self.unlimited:
+                    value = await self.function(**values)
+                else:
+                    value = await self._limited(workers, values)
+            except URLElicitationRequired as problem:
+                value = required(problem, context, call)
+            return self._result(value)
+        except ProtocolError:
+            raise
+        except MissingCapability as problem:
+            missing(problem, call.terms.revision)
+            return failed(str(problem))
+        except ToolError as problem:
+            return failed(str(problem))
+        except BadResult as problem:
+            context.failed(problem)
+            logger.error("Tool %r returned something else than its output schema says: %s", self.name, problem)
+            return failed(f"Tool {self.name!r} returned something else than it promises: {problem}")
+        except asyncio.CancelledError:
+            if call.silent:
+                raise
+            logger.exception("Tool %r cancelled itself", self.name)
+            return failed(f"Tool {self.name!r} was cancelled by its own code")
+        except BaseException as problem:
+            context.failed(problem)
+            logger.exception("Tool %r failed", self.name)
+            return failed(f"{type(problem).__name__}: {problem}" if str(problem) else type(problem).__name__)
+
+    @property
+    def name(self) -> str:
+        """The name that clients call it by."""
+        return self.definition.name
+
+    def allowed(self, scopes: frozenset[str] | None) -> bool:
+        """Whether it may be called with a token of these scopes; without authorization it always may."""
+        return scopes is None or scopes.issuperset(self.scopes)
+
+    def _refuse(self, revision: Revision, problem: BadArguments) -> CallToolResult:
+        if revision.bad_arguments == "error":
+            raise ProtocolError(INVALID_PARAMS, f"Invalid arguments for tool {self.name!r}: {problem}")
+        return failed(f"Invalid arguments for tool {self.name!r}: {problem}")
+
+    async def _limited(self, workers: Workers, values: dict[str, Any]) -> Any:
+        if self._turns is None:
+            return await self._timed(workers, values, None)
+        turns = self._turns.here()
+        if not self.binding.is_async:
+            # A thread cannot be stopped: its turn is over when it has ended, not when its call has.
+            await turns.acquire()
+            return await self._timed(workers, values, turns.release)
+        async with turns:
+            return await self._timed(workers, values, None)
+
+    async def _timed(self, workers: Workers, values: dict[str, Any], ended: Callable[[], None] | None) -> Any:
+        if self.timeout is None:
+            return await call_handler(self.function, self.binding, workers, values, ended)
+        clock = asyncio.timeout(self.timeout)
+        try:
+            async with clock:
+                return await call_handler(self.function, self.binding, workers, values, ended)
+        except TimeoutError:
+            if clock.expired():
+                raise ToolError(f"Tool {self.name!r} did not finish within {self.timeout:g} s") from None
+            raise
+
+    def _result(self, value: Any) -> CallToolResult | InputRequired:
+        if isinstance(value, (CallToolResult, InputRequired)):
+            return value
+        if self.binding.output_schema is None:
+            return _unpromised(value)
+        data = self.binding.check_result(value)
+        text = data if isinstance(data, str) else _json(data).decode()
+        return CallToolResult([Text(text)], structured_content=data, wrapped=self._wrapped)
+
+
+def _unpromised(value: Any) -> CallToolResult:
+    """The result of a tool without an output schema: content as it is, text as text, the rest as JSON."""
+    if value is None:
+        return CallToolResult([])
+    if isinstance(value, str):
+        return CallToolResult([Text(value)])
+    if isinstance(value, (list, tuple)):
+        items = cast("Sequence[Any]", value)
+        if any(isinstance(item, Value) for item in items):
+            return CallToolResult([_block(item) for item in items])
+    if isinstance(value, Value):
+        return CallToolResult([_block(value)])
+    data = plain(value)
+    return CallToolResult([Text(_json(data).decode())], structured_content=data, wrapped=not isinstance(data, dict))
+
+
+def _block(item: Any) -> Content:
+    if isinstance(item, Content):
+        return item
+    return Text(item if isinstance(item, str) else _json(item).decode())
+
+
+def failed(text: str) -> CallToolResult:
+    """A result that tells the model what went wrong."""
+    return CallToolResult([Text(text)], is_error=True)
+
+
+class ToolOptions(TypedDict, total=False):
+    """What can be said about a tool besides its function."""
+
+    name: str
+    title: str
+    description: str
+    read_only: bool
+    destructive: bool
+    idempotent: bool
+    open_world: bool
+    timeout: float
+    """Seconds after which a call is stopped and fails."""
+    concurrency: int
+    """How many calls run at once; more wait for their turn."""
+    scopes: Sequence[str]
+    """What a token must allow; without authorization, as over stdio, there is none to ask for."""
+    icons: Iterable[Icon]
+    meta: dict[str, Any]
+    input_schema: dict[str, Any]
+    output_schema: dict[str, Any]
+
+
+def make_tool(function: Callable[..., Any], **options: Unpack[ToolOptions]) -> RegisteredTool:
+    """Look at a function once and make it a tool."""
+    if unknown := options.keys() - ToolOptions.__annotations__.keys():
+        raise LocalError(f"A tool has no option {', '.join(sorted(unknown))}")
+    name = options.get("name") or getattr(function, "__name__", None)
+    if not name or name == "<lambda>":
+        raise LocalError("A tool needs a name: give name=… for a lambda or a callable object")
+    if warning := check_tool_name(name):
+        logger.warning("%s", warning)
+    binding = tool_binding(
+        function,
+        context_type=Context,
+        input_schema=options.get("input_schema"),
+        output_schema=options.get("output_schema"),
+        description=options.get("description"),
+    )
+    icons = options.get("icons")
+    definition = Tool(
+        name,
+        binding.input_schema,
+        title=options.get("title"),
+        description=binding.description,
+        output_schema=binding.output_schema,
+        annotations=_annotations(options),
+        icons=list(icons) if icons else None,
+        meta=options.get("meta"),
+    )
+    tool = RegisteredTool(function, binding, definition, options.get("timeout"), options.get("concurrency"))
+    if given := options.get("scopes"):
+        tool.scopes = _scopes(given)
+    return tool
+
+
+def _scopes(given: Sequence[str]) -> tuple[str, ...]:
+    from dovetail.auth.scopes import checked
+
+    if isinstance(given, str):
+        raise LocalError(f"A list of scopes is needed, not a text: [{given!r}]")
+    return checked(given)
+
+
+def _annotations(options: ToolOptions) -> ToolAnnotations | None:
+    annotations = ToolAnnotations(
+        read_only_hint=options.get("read_only"),
+        destructive_hint=options.get("destructive"),
+        idempotent_hint=options.get("idempotent"),
+        open_world_hint=options.get("open_world"),
+    )
+    return None if annotations == ToolAnnotations() else annotations

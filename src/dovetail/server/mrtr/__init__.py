@@ -1,0 +1,1 @@
+"""Multi-round-trip requests: handlers that ask the client for input while they run."""

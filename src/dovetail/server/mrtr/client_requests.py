@@ -1,0 +1,183 @@
+"""Questions as values: what can be asked of the client, and what the client must be able to do for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+
+import msgspec
+
+from dovetail.protocol.errors import LocalError, MissingCapability
+from dovetail.protocol.revisions.revision import Revision
+from dovetail.schema.forms import fit_form
+from dovetail.types.capabilities import ClientCapabilities
+from dovetail.types.client_features import (
+    CreateMessageParams,
+    ElicitParams,
+    ElicitRequest,
+    ElicitResult,
+    InputRequired,
+    ModelHint,
+    ModelPreferences,
+    RootsRequest,
+    SamplingMessage,
+    SamplingRequest,
+    ToolChoice,
+)
+from dovetail.types.content import SamplingContent, Text
+from dovetail.types.tools import Tool
+
+from .forms import form_for
+
+if TYPE_CHECKING:
+    from .forms import Form
+
+_PAGE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s\x00-\x1f\x7f/?#][^\s\x00-\x1f\x7f]*\Z")
+
+Prompt = str | SamplingContent | Sequence[SamplingMessage | SamplingContent | str]
+
+
+class SampleOptions(TypedDict, total=False):
+    """What can be said about a question to the model besides the prompt."""
+
+    system: str
+    temperature: float
+    stop: Sequence[str]
+    tools: Sequence[Tool]
+    tool_choice: Literal["auto", "required", "none"]
+    models: Sequence[str]
+    """Names, or parts of names, of models that would do, best first."""
+    cost: float
+    """How much a low price matters, from 0 to 1; `speed` and `intelligence` likewise."""
+    speed: float
+    intelligence: float
+    include_context: Literal["none", "thisServer", "allServers"]
+    metadata: dict[str, Any]
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What came of a question to the user: `data` is there only when it was accepted with a form."""
+
+    action: Literal["accept", "decline", "cancel"]
+    data: Any = None
+    id: str | None = None
+    """What the visit to a page is called, where the revision has such names."""
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the user said yes."""
+        return self.action == "accept"
+
+
+class Questions:
+    """Makes questions that fit a revision and a client; a client that lacks the capability is not asked."""
+
+    def __init__(self, revision: Revision, capabilities: ClientCapabilities) -> None:
+        self._revision = revision
+        self._capabilities = capabilities
+
+    def elicit(self, message: str, form: type | dict[str, Any] | None = None) -> ElicitRequest:
+        """Ask the user to fill in a form."""
+        self._check_elicitation("form")
+        schema = fit_form(form_for(form).schema, self._revision)
+        return ElicitRequest(ElicitParams(message, schema, mode="form"))
+
+    def elicit_url(self, message: str, url: str, elicitation_id: str | None = None) -> ElicitRequest:
+        """Ask the user to open a page; what happens there does not pass through the client."""
+        self._check_elicitation("url")
+        check_page(url)
+        return ElicitRequest(ElicitParams(message, mode="url", url=url, elicitation_id=elicitation_id))
+
+    def sample(self, prompt: Prompt, *, max_tokens: int, **options: Unpack[SampleOptions]) -> SamplingRequest:
+        """Ask the client's model."""
+        tools = options.get("tools")
+        self._check_sampling(with_tools=bool(tools))
+        stop, choice = options.get("stop"), options.get("tool_choice")
+        params = CreateMessageParams(
+            _messages(prompt),
+            max_tokens,
+            system_prompt=options.get("system"),
+            temperature=options.get("temperature"),
+            stop_sequences=list(stop) if stop else None,
+            model_preferences=_preferences(options),
+            include_context=options.get("include_context"),
+            tools=list(tools) if tools else None,
+            tool_choice=ToolChoice(choice) if choice else None,
+            metadata=options.get("metadata"),
+        )
+        return SamplingRequest(params)
+
+    def roots(self) -> RootsRequest:
+        """Ask where the server may work."""
+        self._check_roots()
+        return RootsRequest()
+
+    def check(self, asked: InputRequired) -> None:
+        """Raise for a question that the client has not declared it can answer (mrtr, "Server Requirements")."""
+        for question in (asked.requests or {}).values():
+            if isinstance(question, ElicitRequest):
+                self._check_elicitation(question.params.mode or "form")
+                if question.params.mode == "url":
+                    check_page(question.params.url)
+            elif isinstance(question, SamplingRequest):
+                self._check_sampling(with_tools=bool(question.params.tools))
+            else:
+                self._check_roots()
+
+    def _check_elicitation(self, mode: Literal["form", "url"]) -> None:
+        can = self._capabilities.elicitation if self._revision.form != "absent" else None
+        if mode == "form":
+            if can is None or (can.form is None and can.url is not None):
+                raise MissingCapability("elicitation", {"elicitation": {"form": {}}})
+        elif can is None or can.url is None or "url" not in self._revision.known["ElicitParams"]:
+            raise MissingCapability("elicitation by URL", {"elicitation": {"url": {}}})
+
+    def _check_sampling(self, *, with_tools: bool) -> None:
+        can = self._capabilities.sampling
+        if can is None:
+            raise MissingCapability("sampling", {"sampling": {}})
+        if with_tools and can.tools is None:
+            raise MissingCapability("sampling with tools", {"sampling": {"tools": {}}})
+
+    def _check_roots(self) -> None:
+        if self._capabilities.roots is None:
+            raise MissingCapability("roots", {"roots": {}})
+
+
+def answer_of(result: ElicitResult, form: Form | None, visit: str | None = None) -> Answer:
+    """The user's answer with its data as the type that the form was made from."""
+    if result.action != "accept" or form is None:
+        return Answer(result.action, id=visit)
+    return Answer(result.action, form.load(result.content or {}))
+
+
+def _preferences(options: SampleOptions) -> ModelPreferences | None:
+    models = options.get("models")
+    preferences = ModelPreferences(
+        hints=[ModelHint(name) for name in models] if models else None,
+        cost_priority=options.get("cost"),
+        speed_priority=options.get("speed"),
+        intelligence_priority=options.get("intelligence"),
+    )
+    return None if preferences == ModelPreferences() else preferences
+
+
+def check_page(url: str | None) -> None:
+    """Refuse what is no address of a page (client/elicitation, "URL Mode Elicitation Requests")."""
+    if url is None or not _PAGE.match(url):
+        raise LocalError(
+            f"{url!r} is no page to send a user to: that takes a whole URL, as in 'https://example.com/login'"
+        )
+
+
+def _messages(prompt: Prompt) -> list[SamplingMessage]:
+    if isinstance(prompt, str | SamplingContent):
+        return [_message(prompt)]
+    return [_message(item) for item in prompt]
+
+
+def _message(item: SamplingMessage | SamplingContent | str) -> SamplingMessage:
+    if isinstance(item, SamplingMessage):
+        return item
+    return SamplingMessage("user", Text(item) if isinstance(item, str) else item)

@@ -1,0 +1,1 @@
+"""Running a server: stdio, sockets, uvicorn, worker processes and signals."""

@@ -1,0 +1,1 @@
+"""Text functions: sanitize, redact and rank."""

@@ -1,0 +1,1 @@
+"""Client side of Streamable HTTP: requests, event streams and resumption."""

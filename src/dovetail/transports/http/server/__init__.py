@@ -1,0 +1,1 @@
+"""Server side of Streamable HTTP: ASGI, responses and event streams."""

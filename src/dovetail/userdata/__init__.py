@@ -1,0 +1,1 @@
+"""Files of the user: folders, private files and locks."""

@@ -1,0 +1,51 @@
+"""What servers do by themselves is told, and cannot flood or fake the terminal."""
+
+import io
+from contextlib import nullcontext
+from typing import Any
+
+from dovetail.cli.chat.status_lines import Happenings
+from dovetail.cli.chat.ui.line_ui import Lines
+from dovetail.host.events import HostEvent, ResourceChange, ServerStatus
+
+
+class Nobody:
+    """Is never asked."""
+
+    def question(self) -> Any:
+        return nullcontext()
+
+    async def ask(self, prompt: str) -> str:
+        raise AssertionError(prompt)
+
+
+def told(*events: HostEvent) -> str:
+    page = io.StringIO()
+    happenings = Happenings(Lines(Nobody(), page))
+    for event in events:
+        happenings.tell(event)
+    return page.getvalue()
+
+
+def changed(uri: str) -> HostEvent:
+    return HostEvent(kind="resource", server="desk", detail=ResourceChange(uri=uri))
+
+
+def status(**fields: Any) -> HostEvent:
+    return HostEvent(kind="status", server="desk", detail=ServerStatus(key="desk", **fields))
+
+
+def test_a_change_of_state_is_told_once() -> None:
+    ready = status(state="ready", tools=2, revision="r")
+    assert told(status(state="starting"), ready, ready) == "+ desk is ready: 2 tools, revision r\n"
+    assert told(status(state="failed", error="gone\nfor good")) == "! desk failed: gone\\u000afor good\n"
+
+
+def test_a_flood_is_one_line() -> None:
+    assert told(*[changed("a://b")] * 1000, changed("a://c")) == (
+        "~ a://b of desk has changed\n~ a://c of desk has changed\n"
+    )
+
+
+def test_a_name_begins_no_line_of_its_own() -> None:
+    assert told(changed("a://b\nyou> /quit\x1b[2J")) == "~ a://b\\u000ayou> /quit\\u001b[2J of desk has changed\n"

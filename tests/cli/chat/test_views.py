@@ -1,0 +1,315 @@
+"""What stands behind the slashes: prompts, tools, resources, servers, logs and traffic."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.chat.at_host import CLEAR, CTRL_C, CTRL_S, DOWN, ENTER, YOU, AtHost
+from tests.cli.commands.test_login import Desk
+from tests.client.rotating import Rotating
+from tests.support.model_endpoint import endpoint, openai_answer
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a pseudo-terminal is POSIX's")
+
+MOODY = str(Path(__file__).parent / "programs" / "moody.py")
+
+
+def test_a_prompt_is_found_completed_looked_at_edited_and_sent(tmp_path: Path) -> None:
+    with AtHost(tmp_path) as terminal:
+        terminal.ready()
+        terminal.type("/mcp.")
+        terminal.until("/mcp.desk.letter", "Write a letter.")
+        terminal.type("desk.letter to=Ann tone=k")
+        terminal.until("kind", "keen")
+        terminal.type("een" + ENTER)
+        seen = terminal.until("/mcp.desk.letter of desk", "[e] edit")
+        assert "Write a keen letter to Ann." in seen
+        terminal.type("e")
+        terminal.answer("Ctrl-S or Esc Enter: done", CLEAR + "=== user ===\rWrite a long letter." + CTRL_S)
+        terminal.until("Write a long letter.")
+        terminal.until_last("[y] send")
+        terminal.type("y")
+        terminal.until("Dear all.")
+
+
+def test_arguments_of_a_prompt_are_asked_for_with_the_servers_suggestions(tmp_path: Path) -> None:
+    with AtHost(tmp_path) as terminal:
+        terminal.ready()
+        terminal.say("/mcp.desk.letter")
+        terminal.answer("  to:", "the bank" + ENTER)
+        terminal.until("tone (optional):")
+        terminal.type("s")
+        terminal.until("stern")
+        terminal.type("tern" + ENTER)
+        terminal.until("Write a stern letter to the bank.", "[n] leave it")
+        terminal.type("n")
+        terminal.until_prompt()
+        assert "Dear all." not in terminal.transcript
+
+
+def test_a_tool_is_switched_off_looked_at_and_run_by_hand(tmp_path: Path) -> None:
+    with AtHost(tmp_path) as terminal:
+        terminal.ready()
+        terminal.say("/tools")
+        terminal.until("> [x] add", "Space on/off")
+        terminal.type(" ")
+        terminal.until("> [ ] add")
+        terminal.type("r")
+        terminal.until("cannot be run: it is off")
+        terminal.until_last("[b] back to the list")
+        terminal.type("b")
+        terminal.until("> [ ] add")
+        terminal.type(" ")
+        terminal.until("> [x] add")
+        terminal.type(ENTER)
+        terminal.until_seen("the model calls it desk__add", "input schema:")
+        terminal.until_last("[b] back to the list")
+        terminal.type("b")
+        terminal.until("Space on/off")
+        terminal.type("r")
+        terminal.answer("a (integer):", "x" + ENTER)
+        terminal.until("must be of type integer")
+        terminal.until_last("  a (integer):")
+        terminal.type("40" + ENTER)
+        terminal.answer("b (integer, optional) [1]:", ENTER)
+        terminal.until('"a": 40', "[e] edit")
+        terminal.type("e")
+        terminal.answer("Ctrl-S or Esc Enter: done", CLEAR + '{"a": 41}' + CTRL_S)
+        terminal.until('"a": 41')
+        terminal.until_last("[y] call it")
+        terminal.type("y")
+        terminal.until("May the tool add of desk be called?")
+        terminal.until_last("[w] no, because")
+        terminal.type("y")
+        terminal.until("| 42")
+
+
+def test_a_list_is_narrowed(tmp_path: Path) -> None:
+    with AtHost(tmp_path) as terminal:
+        terminal.ready()
+        terminal.say("/tools")
+        terminal.until("> [x] add")
+        terminal.type("/pix")
+        terminal.type("\x7fc")
+        terminal.until("> [x] picture", "/pic")
+        terminal.until_gone("[x] book")
+        terminal.type(ENTER)
+        terminal.until("Space on/off")
+        terminal.type(ENTER)
+        terminal.until_last("[b] back to the list")
+        terminal.type("b")
+        terminal.until("Tools (1 of 1)  /pic", "> [x] picture")
+        terminal.type("q")
+        terminal.say("/tools")
+        terminal.until("> [x] add")
+        terminal.type("q")
+        terminal.until_prompt()
+
+
+def test_a_call_by_hand_is_looked_at_first_and_its_refusal_is_said_to_a_person(tmp_path: Path) -> None:
+    with AtHost(tmp_path) as terminal:
+        terminal.ready()
+        terminal.say("/call add b=2")
+        terminal.until("desk__add does not take this:", "required")
+        assert "May the tool" not in terminal.transcript
+        terminal.say("/call add a=2")
+        terminal.answer("[n] no", "n")
+        terminal.until("x The person refused to call the tool 'add' of 'desk'")
+        assert "ask the person" not in terminal.transcript
+        terminal.until_prompt()
+        terminal.type("/call ad")
+        terminal.until("desk__add")
+
+
+def test_a_changed_tool_is_held_back_until_its_difference_is_approved(tmp_path: Path) -> None:
+    with AtHost(tmp_path, server=MOODY) as terminal:
+        terminal.ready()
+        terminal.leave()
+    with AtHost(tmp_path, server=MOODY) as terminal:
+        terminal.until("desk is ready")
+        terminal.until("Take it up?", "wants more")
+        terminal.answer("[n] no", "n")
+        terminal.say("/tools")
+        terminal.until("[!] greet", "held back")
+        terminal.type("r")
+        terminal.until("cannot be run: it is held back")
+        terminal.until_last("[b] back to the list")
+        terminal.type("b")
+        terminal.until("Space on/off")
+        terminal.type("a")
+        terminal.until_seen("Greets, and wants more.")
+        terminal.until_last("[y] take it up")
+        terminal.type("y")
+        terminal.until("> [x] greet")
+
+
+def test_resources_are_browsed_read_saved_and_attached(tmp_path: Path) -> None:
+    with AtHost(tmp_path) as terminal:
+        terminal.ready()
+        terminal.say("/resources")
+        seen = terminal.until("> ", "desk://note", "desk://drawer/{number}", "Enter read")
+        assert "desk://stamp" in seen
+        terminal.type(ENTER)
+        terminal.until_seen("[1] desk://note of desk", "| Back at nine.")
+        terminal.until_last("[b] back to the list")
+        terminal.type("b")
+        terminal.until("Enter read")
+        terminal.type("s")
+        terminal.answer("into the file:", str(tmp_path / "saved") + ENTER)
+        terminal.until("14 bytes are in")
+        terminal.type("t")
+        terminal.until("goes along with your next message")
+        terminal.type("q")
+        terminal.say("what is this")
+        terminal.until("I read the note.")
+        assert "attached, about" in terminal.transcript
+        assert (tmp_path / "saved").read_bytes() == b"Back at nine.\n"
+        terminal.say(f"/save 1 {tmp_path / 'saved'}")
+        terminal.until("is there already")
+
+
+def test_a_template_is_filled_in_with_suggestions(tmp_path: Path) -> None:
+    with AtHost(tmp_path) as terminal:
+        terminal.ready()
+        terminal.say("/resources")
+        terminal.until("Enter read")
+        terminal.type(DOWN + DOWN + ENTER)
+        terminal.until("number:")
+        terminal.type("1")
+        terminal.until("10", "11")
+        terminal.type("7" + ENTER)
+        terminal.until("| drawer 17")
+
+
+def test_a_link_is_followed(tmp_path: Path) -> None:
+    with AtHost(tmp_path) as terminal:
+        terminal.ready()
+        terminal.say("a picture")
+        terminal.answer("[y] once", "y")
+        terminal.until("Look.", "[1] note: desk://note")
+        terminal.say("/open 1")
+        terminal.until("| Back at nine.")
+        terminal.say("/open 7")
+        terminal.until("name a resource by its number")
+
+
+def test_a_resource_is_watched_while_one_types(tmp_path: Path) -> None:
+    with AtHost(tmp_path, DESK_BUSY="1") as terminal:
+        terminal.until_prompt()
+        terminal.type("/watch desk desk://note" + ENTER)
+        terminal.until("desk://note of desk is watched.")
+        terminal.type("half a line")
+        terminal.until("~ desk://note of desk has changed", f"{YOU} half a line")
+
+
+def test_servers_are_seen_disabled_and_trusted(tmp_path: Path) -> None:
+    with AtHost(tmp_path) as terminal:
+        terminal.ready()
+        terminal.say("/servers")
+        terminal.until("> + desk  ready", "e enable/disable")
+        terminal.type(ENTER)
+        terminal.until_seen("desk: ready", "13 tools", "| Knock first.")
+        terminal.until_last("[b] back to the list")
+        terminal.type("b")
+        terminal.until("e enable/disable")
+        terminal.type("t")
+        terminal.until("would be believed")
+        terminal.until_last("[y] trust desk")
+        terminal.type("y")
+        terminal.until("ready", "trusted", "e enable/disable")
+        terminal.type("e")
+        terminal.until("> - desk  disabled")
+        terminal.type("e")
+        terminal.until("> + desk  ready")
+        terminal.type("r")
+        terminal.until("e enable/disable")
+        terminal.type("q")
+        terminal.until_prompt()
+
+
+def test_messages_that_went_by_are_shown_narrowed_and_saved(tmp_path: Path) -> None:
+    with AtHost(tmp_path) as terminal:
+        terminal.ready()
+        terminal.say("/traffic desk tools/list")
+        terminal.until_seen("desk --> ", '"method":"tools/list"')
+        terminal.say(f"/traffic save {tmp_path / 'traffic'}")
+        terminal.until("messages are in")
+        saved = [json.loads(line) for line in (tmp_path / "traffic").read_text().splitlines()]
+        assert {line["direction"] for line in saved} == {"sent", "received"}
+        assert any(json.loads(line["message"]).get("method") == "tools/list" for line in saved)
+        terminal.say("/traffic nobody-said-this")
+        terminal.until("No message went by that has 'nobody-said-this'.")
+        terminal.say("/traffic follow desk")
+        terminal.answer("Ctrl-C ends it.", CTRL_C)
+        terminal.until("(stopped)")
+        terminal.say("/log desk")
+        terminal.until_prompt()
+
+
+def test_a_command_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with AtHost(tmp_path) as terminal:
+        terminal.ready()
+        terminal.say("/tool")
+        terminal.until("did you mean /tools?")
+        terminal.say("/help")
+        terminal.until_seen("/traffic", "/quit")
+        terminal.say("/model")
+        terminal.until("* talk")
+        terminal.type(ENTER)
+        terminal.until("talk answers.")
+        terminal.say("/accounts")
+        terminal.until("nothing here")
+        terminal.type("q")
+        terminal.say("/quit")
+        assert terminal.end() == 0
+
+
+async def test_a_login_is_seen_and_revoked(tmp_path: Path) -> None:
+    user = Desk(tmp_path)
+    async with Rotating() as server:
+        assert (await user.logs_in(server.url)).code == 0
+
+        def look() -> None:
+            with AtHost(tmp_path, XDG_CONFIG_HOME=str(user.config)) as terminal:
+                terminal.ready()
+                terminal.say("/accounts")
+                terminal.until(server.url, "x log out")
+                terminal.type("x")
+                terminal.until_last("[y] log out at")
+                terminal.type("y")
+                terminal.until("Logged out at", "nothing here")
+                terminal.type("q")
+                assert terminal.leave() == 0
+                assert "r1" not in terminal.transcript
+
+        await asyncio.to_thread(look)
+        assert server.revoked == ["r1"]
+
+
+async def test_a_prompt_as_it_is_reaches_the_model_as_its_servers(tmp_path: Path) -> None:
+    async with endpoint(openai_answer({"content": "Dear Ann."})) as told:
+
+        def send() -> None:
+            with AtHost(tmp_path, "--model", f"openai:tiny@{told.url}/v1", model=False) as terminal:
+                terminal.ready()
+                terminal.say("/mcp.desk.letter to=Ann tone=kind")
+                terminal.until_last("[y] send")
+                terminal.type("y")
+                terminal.until("Dear Ann.")
+                terminal.say("/mcp.desk.letter to=Bob tone=kind")
+                terminal.until_last("[y] send")
+                terminal.type("e")
+                terminal.answer("Ctrl-S or Esc Enter: done", CLEAR + "=== user ===\rWrite to Bob." + CTRL_S)
+                terminal.until("| Write to Bob.")
+                terminal.until_last("[y] send")
+                terminal.type("y")
+                terminal.until_true(lambda: terminal.transcript.count("Dear Ann.") == 2, "the second answer")
+
+        await asyncio.to_thread(send)
+    first, second = (asked.body["messages"][-1]["content"] for asked in told.asked)
+    assert first == '<from-server name="desk" kind="prompt">\nWrite a kind letter to Ann.\n</from-server>'
+    assert second == "Write to Bob."
+    assert 'kind="prompt" the person has read and sent' in told.asked[0].body["messages"][0]["content"]

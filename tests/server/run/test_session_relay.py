@@ -1,0 +1,421 @@
+"""Several workers at one port: a session works from any connection, whichever worker it reaches."""
+
+import asyncio
+import contextlib
+import http.client
+import os
+import signal
+import stat
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dovetail.server.run import session_relay as relaying
+from dovetail.server.run.session_relay import CHUNK, RELAYED, Link, Relay
+from tests.support.http_process import Answer, HttpCaller, HttpProcess
+from tests.support.raw import ENVELOPE, HANDSHAKE, children, eventually
+from tests.support.waiting import until
+
+LINGERING = Path(__file__).parents[2] / "faults" / "servers" / "lingering.py"
+MANY = 12
+"""Connections enough that both workers get some: all at one would be one in 2,000."""
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[HttpProcess]:
+    """Two workers."""
+    with HttpProcess(LINGERING, "--workers", "2", "--grace", "5") as server:
+        yield server
+        server.signal(signal.SIGTERM)
+        assert server.wait() == 0
+        assert "Traceback" not in server.stderr, server.stderr
+
+
+def where(client: HttpCaller) -> int:
+    """The process that served a call."""
+    return int(client.call("which").messages()[-1]["result"]["content"][0]["text"])
+
+
+class TestSessions:
+    def test_live_in_one_worker_and_are_reached_from_any_connection(self, pair: HttpProcess) -> None:
+        clients = [pair.client() for _ in range(MANY)]
+        homes = [{where(client) for _ in range(MANY // 2)} for client in clients]
+        assert all(len(home) == 1 for home in homes)
+        assert set().union(*homes) == set(children(pair.process.pid))
+
+    def test_stream_through_the_relay_as_it_comes(self, pair: HttpProcess) -> None:
+        for client in [pair.client() for _ in range(MANY)]:
+            call = client.call("linger", seconds=0.05)
+            assert call.message()["params"]["message"] == "begun"
+            assert call.messages()[-1]["result"]["content"][0]["text"] == "done"
+
+    def test_large_bodies_arrive_whole(self, pair: HttpProcess) -> None:
+        text = "äx" * 200_000
+        for client in [pair.client() for _ in range(4)]:
+            for _ in range(4):
+                assert client.call("echo", text=text).messages()[-1]["result"]["content"][0]["text"] == text
+
+    def test_questions_are_answered_over_any_connection(self, pair: HttpProcess) -> None:
+        for _ in range(MANY):
+            client = HttpCaller(pair, HANDSHAKE, {"elicitation": {}})
+            call = client.call("ask", question="Who?")
+            question = call.message()
+            assert question["method"] == "elicitation/create"
+            answer = {"action": "accept", "content": {"value": "Ann"}}
+            assert client.post({"jsonrpc": "2.0", "id": question["id"], "result": answer}).status == 202
+            assert call.messages()[-1]["result"]["content"][0]["text"] == "accept: Ann"
+
+    def test_end_from_any_connection(self, pair: HttpProcess) -> None:
+        for client in [pair.client() for _ in range(MANY)]:
+            stream = client.stream()
+            assert stream.status == 200
+            assert client.delete().status in (200, 204)
+            stream.rest()
+            assert client.call("which").status == 404
+
+    def test_of_workers_that_are_not_there_are_unknown(self, pair: HttpProcess) -> None:
+        client = pair.client()
+        for foreign in ("w7-" + client.session[3:], "w999-", "w-", "w1000-x", "x"):
+            client.session = foreign
+            assert client.call("which").status == 404
+
+    def test_of_http_sse_too(self, pair: HttpProcess) -> None:
+        for _ in range(MANY // 2):
+            client = HttpCaller(pair, ENVELOPE)
+            stream = client.get("/sse")
+            assert stream.line() == b"event: endpoint\n"
+            path = stream.line().decode().removeprefix("data: ").strip()
+            params = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+            connection = pair.connect()
+            body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+            connection.request("POST", path, str(body).replace("'", '"'), {"content-type": "application/json"})
+            posted = Answer(connection)
+            assert posted.status == 202, posted.rest()
+            posted.close()
+            assert stream.message()["id"] == 1
+            stream.close()
+
+    def test_the_envelope_era_needs_none(self, pair: HttpProcess) -> None:
+        client = pair.client(ENVELOPE)
+        assert {where(client) for _ in range(MANY)} == set(children(pair.process.pid))
+
+
+class TestTheCrew:
+    def test_a_worker_that_is_killed_is_replaced_and_the_others_go_on(self) -> None:
+        with HttpProcess(LINGERING, "--workers", "2") as server:
+            clients = [server.client() for _ in range(MANY)]
+            homes = {client: where(client) for client in clients}
+            first, second = children(server.process.pid)
+            os.kill(first, signal.SIGKILL)
+            kept = [client for client in clients if homes[client] == second]
+            assert kept and all(where(client) == second for client in kept)
+            eventually(lambda: len(children(server.process.pid)) == 2, "a new worker has been started")
+            lost = next(client for client in clients if homes[client] == first)
+            eventually(lambda: lost.call("which").status == 404, "the session is known to have ended")
+            assert where(server.client()) in children(server.process.pid)
+            assert "Worker 0 ended by signal 9 and is started anew" in server.stderr
+            server.signal(signal.SIGTERM)
+            assert server.wait() == 0
+            assert "Traceback" not in server.stderr, server.stderr
+
+    def test_a_worker_that_dies_in_the_middle_leaves_no_client_waiting(self) -> None:
+        with HttpProcess(LINGERING, "--workers", "2") as server:
+            clients = [server.client() for _ in range(MANY)]
+            streams = [client.stream() for client in clients]
+            victim = clients[0]
+            pid = where(victim)
+            answers = [victim.call("linger", seconds=600) for _ in range(4)]
+            for answer in answers:
+                answer.message()
+            os.kill(pid, signal.SIGKILL)
+            for answer in [*answers, streams[0]]:
+                # A reset, or an end, depending on whose connection it was; but nobody waits in vain.
+                with contextlib.suppress(http.client.HTTPException, ConnectionError):
+                    answer.rest()
+            for stream in streams[1:]:
+                stream.close()
+
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_all_end_together_with_their_calls_answered(self, number: int) -> None:
+        with HttpProcess(LINGERING, "--workers", "2", "--grace", "30") as server:
+            clients = [server.client() for _ in range(MANY)]
+            streams = [client.stream() for client in clients]
+            calls = [client.call("linger", seconds=0.8) for client in clients]
+            for call in calls:
+                call.message()
+            workers = children(server.process.pid)
+            # As a terminal and systemd do: the signal goes to all of them, and is one signal nevertheless.
+            os.killpg(server.process.pid, number)
+            for call in calls:
+                assert call.messages()[-1]["result"]["content"][0]["text"] == "done"
+            for stream in streams:
+                stream.rest()
+            assert server.wait() == 0
+            assert "Traceback" not in server.stderr, server.stderr
+            assert len(workers) == 2 and not any(Path(f"/proc/{pid}").exists() for pid in workers)
+
+    def test_the_second_signal_waits_for_nothing(self) -> None:
+        with HttpProcess(LINGERING, "--workers", "2", "--grace", "60") as server:
+            call = server.client().call("linger", seconds=600)
+            call.message()
+            server.signal(signal.SIGTERM)
+            eventually(lambda: not listens(server), "the server takes no more connections")
+            server.signal(signal.SIGTERM)
+            assert server.wait(10) == 0
+            call.close()
+
+    def test_workers_end_when_the_one_that_looks_after_them_is_killed(self) -> None:
+        with HttpProcess(LINGERING, "--workers", "2") as server:
+            workers = eventually(lambda: len(found := children(server.process.pid)) == 2 and found, "both run")
+            assert where(server.client()) in workers
+            server.process.kill()
+            server.process.wait()
+            eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers), "they have ended")
+
+    def test_a_server_that_cannot_start_is_not_started_again_and_again(self, tmp_path: Path) -> None:
+        file = tmp_path / "broken.py"
+        file.write_text(
+            "import contextlib\nfrom dovetail import Server\n"
+            "@contextlib.asynccontextmanager\nasync def lifespan(server):\n"
+            "    raise RuntimeError('no database')\n    yield\n"
+            "server = Server('broken', lifespan=lifespan)\n"
+        )
+        with HttpProcess(file, "--workers", "2") as server:
+            assert server.wait() == 1
+            assert "no database" in server.stderr
+            assert server.complaints[-1] == "dovetail: A worker could not start; its log says why"
+
+
+def listens(server: HttpProcess) -> bool:
+    connection = server.connect()
+    try:
+        connection.connect()
+    except OSError:
+        return False
+    finally:
+        connection.close()
+    return True
+
+
+App = Callable[[Any, Any, Any], Awaitable[None]]
+
+
+class Request:
+    """A request at the front worker, as its web server would present it."""
+
+    def __init__(self, *parts: bytes, session: bytes = b"w1-abc", query: bytes = b"") -> None:
+        self.scope: dict[str, Any] = {
+            "type": "http",
+            "method": "POST",
+            "path": "/mcp",
+            "query_string": query,
+            "headers": [(b"host", b"x"), *([(b"mcp-session-id", session)] if session else [])],
+            "client": ("127.0.0.1", 4711),
+        }
+        self._parts = list(parts) or [b""]
+        self.gone = asyncio.Event()
+        self.sent: list[dict[str, Any]] = []
+
+    async def receive(self) -> dict[str, Any]:
+        if self._parts:
+            body = self._parts.pop(0)
+            return {"type": "http.request", "body": body, "more_body": bool(self._parts)}
+        await self.gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Any) -> None:
+        self.sent.append(message)
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(message.get("body", b"") for message in self.sent)
+
+
+@contextlib.asynccontextmanager
+async def two(folder: Path, app: App) -> AsyncIterator[Relay]:
+    """The front worker, and one behind it that runs an application."""
+    front, behind = Relay(str(folder), 0, 2), Relay(str(folder), 1, 2)
+    await behind.open(app)  # type: ignore[arg-type]
+    try:
+        yield front
+    finally:
+        await behind.close()
+
+
+async def whole_body(receive: Any) -> bytes:
+    parts: list[bytes] = []
+    while True:
+        message = await receive()
+        parts.append(message["body"])
+        if not message["more_body"]:
+            return b"".join(parts)
+
+
+class TestThePassage:
+    async def test_what_arrives_is_what_was_sent(self, tmp_path: Path) -> None:
+        seen: list[Any] = []
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            body = await whole_body(receive)
+            seen.append((scope["method"], scope["path"], scope["headers"], tuple(scope["client"]), len(body)))
+            assert scope[RELAYED]
+            await send({"type": "http.response.start", "status": 201, "headers": [(b"a", b"\xff")]})
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+        async with two(tmp_path, app) as front:
+            for size in (0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK, 1_000_000):
+                request = Request(b"x" * size, b"y")
+                assert await front.forward(request.scope, request.receive, request.send)
+                assert request.body == b"x" * size + b"y"
+                assert (request.sent[0]["status"], request.sent[0]["headers"]) == (201, [(b"a", b"\xff")])
+                assert all(len(message.get("body", b"")) <= CHUNK for message in request.sent)
+                assert [message.get("more_body") for message in request.sent[1:]][-1] is False
+        assert seen[-1] == ("POST", "/mcp", request.scope["headers"], ("127.0.0.1", 4711), 1_000_001)
+
+    @pytest.mark.parametrize(
+        ("session", "query"),
+        [
+            (b"", b""),
+            (b"w0-abc", b""),
+            (b"w2-abc", b""),
+            (b"abc", b""),
+            (b"W1-abc", b""),
+            (b"", b"a=1&xsession_id=w1-"),
+        ],
+    )
+    async def test_what_is_at_home_or_nowhere_stays(self, tmp_path: Path, session: bytes, query: bytes) -> None:
+        request = Request(session=session, query=query)
+        assert not await Relay(str(tmp_path), 0, 2).forward(request.scope, request.receive, request.send)
+        assert request.sent == []
+
+    async def test_nothing_is_passed_on_twice(self, tmp_path: Path) -> None:
+        request = Request()
+        request.scope[RELAYED] = True
+        assert not await Relay(str(tmp_path), 0, 2).forward(request.scope, request.receive, request.send)
+
+    async def test_a_client_that_goes_is_gone_behind_too(self, tmp_path: Path) -> None:
+        gone = asyncio.Event()
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            await whole_body(receive)
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            assert (await receive())["type"] == "http.disconnect"
+            gone.set()
+
+        async with two(tmp_path, app) as front:
+            request = Request(b"{}")
+            passing = asyncio.create_task(front.forward(request.scope, request.receive, request.send))
+            await until(lambda: request.sent)
+            request.gone.set()
+            await gone.wait()
+            assert await passing
+            assert len(request.sent) == 1
+
+    async def test_a_slow_reader_slows_the_writer(self, tmp_path: Path) -> None:
+        written = 0
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            nonlocal written
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            for _ in range(1000):
+                await send({"type": "http.response.body", "body": b"x" * CHUNK, "more_body": True})
+                written += CHUNK
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+        class Slow(Request):
+            async def send(self, message: Any) -> None:
+                if len(self.sent) > 3:
+                    await reads.wait()
+                await super().send(message)
+
+        reads = asyncio.Event()
+        async with two(tmp_path, app) as front:
+            request = Slow(b"")
+            passing = asyncio.create_task(front.forward(request.scope, request.receive, request.send))
+            before = -1
+            while before != written:
+                before = written
+                await asyncio.sleep(0.1)
+            assert 0 < written < 3_000_000
+            reads.set()
+            assert await passing
+            assert len(request.body) == 1000 * CHUNK
+
+    @pytest.mark.parametrize("kind", [b"text/event-stream", b"application/json"])
+    async def test_a_stream_that_is_cut_off_ends_and_a_body_does_not(self, tmp_path: Path, kind: bytes) -> None:
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", kind)]})
+            await send({"type": "http.response.body", "body": b"a", "more_body": True})
+
+        async with two(tmp_path, app) as front:
+            request = Request(b"")
+            assert await front.forward(request.scope, request.receive, request.send)
+            ended = request.sent[-1].get("more_body") is False
+            assert ended == (kind == b"text/event-stream")
+
+    async def test_without_the_other_worker_the_client_is_told_to_come_again(self, tmp_path: Path) -> None:
+        async def app(scope: Any, receive: Any, send: Any) -> None: ...
+
+        for front in (Relay(str(tmp_path), 0, 2), Relay(str(tmp_path / "nowhere"), 0, 2)):
+            request = Request(b"")
+            assert await front.forward(request.scope, request.receive, request.send)
+            assert request.sent[0]["status"] == 503 and (b"retry-after", b"1") in request.sent[0]["headers"]
+        async with two(tmp_path, app) as front:  # it is there, and dies before it says anything
+            request = Request(b"")
+            assert await front.forward(request.scope, request.receive, request.send)
+            assert request.sent[0]["status"] == 503
+
+    async def test_there_is_a_bound(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(relaying, "MAX_RELAYED", 0)
+        request = Request(b"")
+        assert await Relay(str(tmp_path), 0, 2).forward(request.scope, request.receive, request.send)
+        assert request.sent[0]["status"] == 503
+
+    async def test_an_early_answer_ends_a_body_that_is_still_coming(self, tmp_path: Path) -> None:
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            await receive()
+            await send({"type": "http.response.start", "status": 413, "headers": []})
+            await send({"type": "http.response.body", "body": b"too large"})
+
+        class Endless(Request):
+            async def receive(self) -> dict[str, Any]:
+                await asyncio.sleep(0)
+                return {"type": "http.request", "body": b"x" * CHUNK, "more_body": True}
+
+        async with two(tmp_path, app) as front:
+            request = Endless()
+            assert await front.forward(request.scope, request.receive, request.send)
+            assert request.sent[0]["status"] == 413
+
+    @pytest.mark.parametrize(
+        "junk", [b"\xff\xff\xff\xff", b"\x00\x00\x00\x01\xc1", b"\x00\x00\x00\x09", b"GET / HTTP/1.1\r\n"]
+    )
+    async def test_junk_is_not_served(self, tmp_path: Path, junk: bytes) -> None:
+        served: list[Any] = []
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            served.append(scope)
+
+        async with two(tmp_path, app):
+            reader, writer = await asyncio.open_unix_connection(str(tmp_path / "1"))
+            writer.write(junk)
+            writer.write_eof()
+            with contextlib.suppress(ConnectionError):
+                assert await reader.read() == b""
+            Link(reader, writer).drop()
+        assert served == []
+
+
+def test_only_the_user_gets_at_the_sockets(pair: HttpProcess) -> None:
+    import tempfile
+
+    ours = [
+        folder
+        for folder in Path(tempfile.gettempdir()).glob("dovetail-*")
+        if folder.is_dir() and {path.name for path in folder.iterdir()} >= {"0", "1"}
+    ]
+    assert ours
+    assert all(stat.S_IMODE(folder.stat().st_mode) == 0o700 for folder in ours)

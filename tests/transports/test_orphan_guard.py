@@ -1,0 +1,117 @@
+"""The guardian ends a group of processes when we cannot, and does nothing otherwise."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from dovetail.transports.orphan_guard import Guardian, end_group
+from tests.support.raw import PATIENCE, alive, eventually, group
+
+SLEEPER = "import time; print('up', flush=True); time.sleep(600)"
+STUBBORN = "import signal; signal.signal(15, signal.SIG_IGN); " + SLEEPER
+FAMILY = f"import subprocess, sys; subprocess.Popen([sys.executable, '-Sc', {STUBBORN!r}]); " + SLEEPER
+
+
+def start(code: str) -> subprocess.Popen[bytes]:
+    """A process that leads a group of its own and is up and running."""
+    process = subprocess.Popen([sys.executable, "-S", "-c", code], stdout=subprocess.PIPE, start_new_session=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"up\n"
+    return process
+
+
+@pytest.fixture
+def process() -> Iterator[subprocess.Popen[bytes]]:
+    with start(SLEEPER) as process:
+        yield process
+        process.kill()
+
+
+def shell_of(guardian: Guardian) -> subprocess.Popen[bytes]:
+    return guardian._shell
+
+
+def abandon(guardian: Guardian) -> None:
+    """What the kernel does when we are killed: our end of the pipe is closed."""
+    stdin = shell_of(guardian).stdin
+    assert stdin is not None
+    stdin.close()
+
+
+def watch(process: subprocess.Popen[bytes]) -> Guardian:
+    guardian = Guardian.watch(process.pid)
+    assert guardian is not None
+    return guardian
+
+
+def test_dismissed_it_leaves_the_group_alone_and_is_gone(process: subprocess.Popen[bytes]) -> None:
+    guardian = watch(process)
+    guardian.dismiss()
+    assert not alive(shell_of(guardian).pid)
+    assert shell_of(guardian).returncode == 0
+    assert process.poll() is None
+
+
+def test_abandoned_it_ends_the_group(process: subprocess.Popen[bytes]) -> None:
+    guardian = watch(process)
+    abandon(guardian)
+    assert process.wait(PATIENCE) == -signal.SIGTERM
+    shell_of(guardian).wait(PATIENCE)
+
+
+def test_abandoned_it_ends_those_too_who_ignore_sigterm() -> None:
+    with start(FAMILY) as process:
+        eventually(lambda: len(group(process.pid)) == 2, "both run")
+        guardian = watch(process)
+        abandon(guardian)
+        process.wait(PATIENCE)
+        eventually(lambda: not group(process.pid), "the whole group has ended")
+        shell_of(guardian).wait(PATIENCE)
+
+
+def test_a_group_that_has_ended_needs_nothing(process: subprocess.Popen[bytes]) -> None:
+    guardian = watch(process)
+    process.kill()
+    process.wait(PATIENCE)
+    abandon(guardian)
+    assert shell_of(guardian).wait(PATIENCE) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_it_survives_the_signals_that_end_us(process: subprocess.Popen[bytes], number: int) -> None:
+    guardian = watch(process)
+    shell = shell_of(guardian)
+    eventually(lambda: _ignores(shell.pid, number), "the shell has set its traps")
+    shell.send_signal(number)
+    assert os.getpgid(shell.pid) != os.getpgid(0), "nor is it in our group"
+    guardian.dismiss()
+    assert shell.returncode == 0
+
+
+def _ignores(pid: int, number: int) -> bool:
+    with open(f"/proc/{pid}/status") as file:
+        mask = next(line for line in file if line.startswith("SigIgn"))
+    return bool(int(mask.split()[1], 16) >> (number - 1) & 1)
+
+
+def test_it_keeps_no_descriptor_of_ours(process: subprocess.Popen[bytes]) -> None:
+    reading, writing = os.pipe()
+    guardian = watch(process)
+    os.close(writing)
+    assert os.read(reading, 1) == b"", "nobody else holds the pipe open"
+    os.close(reading)
+    guardian.dismiss()
+
+
+@pytest.mark.parametrize("forced", [False, True])
+def test_ending_a_group_reaches_all_of_it(forced: bool) -> None:
+    with start(FAMILY.replace("15, signal.SIG_IGN", "15, signal.SIG_DFL")) as process:
+        eventually(lambda: len(group(process.pid)) == 2, "both run")
+        end_group(process, forced=forced)
+        assert process.wait(PATIENCE) == -(signal.SIGKILL if forced else signal.SIGTERM)
+        eventually(lambda: not group(process.pid), "the whole group has ended")
+        end_group(process, forced=forced)
