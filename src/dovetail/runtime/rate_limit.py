@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Hashable
 
 from dovetail.protocol.errors import LocalError, ProtocolError
+from dovetail.types.bounded_dict import BoundedDict
 
 TOO_MANY_REQUESTS = 429
 """The code for a request over a limit; MCP has none, and asks for one outside JSON-RPC's own range."""
@@ -42,21 +42,16 @@ class Buckets:
         Bucket(rate, burst)  # refuses now what it would refuse later
         self._rate = rate
         self._burst = burst
-        self._most = most
-        self._buckets: OrderedDict[Hashable, Bucket] = OrderedDict()
+        self._buckets = BoundedDict[Hashable, Bucket](most)
 
     def __len__(self) -> int:
         return len(self._buckets)
 
     def take(self, key: Hashable, now: float) -> float:
         """The same as `Bucket.take`, for this key."""
-        bucket = self._buckets.get(key)
+        bucket = self._buckets.get_and_refresh(key)
         if bucket is None:
             bucket = self._buckets[key] = Bucket(self._rate, self._burst)
-            if len(self._buckets) > self._most:
-                self._buckets.popitem(last=False)
-        else:
-            self._buckets.move_to_end(key)
         return bucket.take(now)
 
 
