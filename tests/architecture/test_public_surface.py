@@ -2,11 +2,14 @@
 
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
 import dovetail
 
+ROOT = Path(__file__).resolve().parents[2]
 PROMISED = """
     Server Client Context Param ToolError Text Image Audio ResourceLink Embedded
     DovetailError RemoteError ToolFailed ConnectionLost Timeout Refused LocalError
@@ -42,9 +45,8 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 
 def test_the_version_is_that_of_the_distribution() -> None:
-    from importlib.metadata import version
-
-    assert dovetail.__version__ == version("dovetail")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert dovetail.__version__ == project["version"]
 
 
 def test_importing_the_package_imports_nothing_heavy() -> None:

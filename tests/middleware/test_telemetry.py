@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+from dovetail.types.errors import missing_extra
+
 WITHOUT = """
 import sys
 
@@ -30,7 +32,7 @@ try:
 except LocalError as problem:
     print(problem)
 """
-    assert run(WITHOUT + code) == "Telemetry needs OpenTelemetry: pip install 'dovetail[otel]'"
+    assert run(WITHOUT + code) == str(missing_extra("otel", "Telemetry"))
 
 
 def test_who_does_not_use_it_does_not_import_it() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
-from dovetail.protocol.errors import LocalError
 from dovetail.runtime.middleware import Exchange, Proceed
+from dovetail.types.errors import missing_extra
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
@@ -28,7 +28,7 @@ class Telemetry:
         except ModuleNotFoundError as missing:
             if (missing.name or "").split(".")[0] != "opentelemetry":
                 raise
-            raise LocalError("Telemetry needs OpenTelemetry: pip install 'dovetail[otel]'") from None
+            raise missing_extra("otel", "Telemetry") from None
         self._spans = Spans(tracer_provider, meter_provider)
 
     def __call__(self, exchange: Exchange, proceed: Proceed) -> Awaitable[dict[str, Any]]:

@@ -13,7 +13,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from dovetail.protocol.errors import ConnectionLost, HttpStatus, LocalError
+from dovetail.protocol.errors import ConnectionLost, HttpStatus
+from dovetail.types.errors import missing_extra
 from dovetail.wire.lines import TooLong
 
 from .base import HIGH_WATER, MAX_LINE, Receiver
@@ -332,7 +333,7 @@ def _library() -> Callable[..., Any]:
     try:
         from websockets.asyncio.client import connect
     except ImportError as problem:
-        raise LocalError("WebSockets need the package websockets: pip install 'dovetail[http]'") from problem
+        raise missing_extra("http", "A WebSocket connection") from problem
 
     class Directly(connect):
         def process_redirect(self, exc: Exception) -> Exception | str:

@@ -1,5 +1,8 @@
 """The two errors that every package may raise; `protocol/errors.py` draws the whole tree."""
 
+_DISTRIBUTION = "dovetail-mcp"
+"""The name on the package index; the import and the command are `dovetail`."""
+
 
 class DovetailError(Exception):
     """The root of every error that Dovetail raises."""
@@ -7,3 +10,13 @@ class DovetailError(Exception):
 
 class LocalError(DovetailError):
     """Dovetail was used in a way it cannot serve; the message says what to change."""
+
+
+def missing_extra(extra: str, subject: str) -> LocalError:
+    """The error for an optional dependency that is not installed; `subject` begins the sentence."""
+    return LocalError(f"{subject} needs the extra {extra}: {install_extra(extra)}")
+
+
+def install_extra(extra: str) -> str:
+    """The command that installs an extra, from the package index and from a checkout."""
+    return f"pip install '{_DISTRIBUTION}[{extra}]' (from a checkout: pip install '.[{extra}]')"

@@ -248,7 +248,7 @@ def test_it_asks_nobody_who_cannot_see_the_question(tmp_path: Path) -> None:
 def test_it_says_what_to_install(tmp_path: Path) -> None:
     code = "import sys; sys.modules['prompt_toolkit'] = None; from dovetail.cli import main; sys.exit(main(['host']))"
     with Emulated([sys.executable, "-c", code], environment(HOME=str(tmp_path))) as terminal:
-        terminal.until("pip install 'dovetail[cli]'")
+        terminal.until("pip install 'dovetail-mcp[cli]'")
         assert terminal.end() == 1
 
 

@@ -19,6 +19,7 @@ from dovetail.host.models.stream_answer import ask
 from dovetail.protocol.errors import ConnectionLost, DovetailError, InvalidAnswer, LocalError, ProtocolError, Timeout
 from dovetail.types.client_features import CreateMessageParams, SamplingMessage
 from dovetail.types.content import Text, ToolUse
+from dovetail.types.errors import missing_extra
 from tests.support.http import free_port
 from tests.support.model_endpoint import Answer, anthropic_events, endpoint, failure, openai_events
 from tests.support.tidy import nothing_left_on_the_loop
@@ -273,7 +274,7 @@ except Exception as problem:
     print(type(problem).__name__, problem)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout == f"LocalError The model tiny needs the package {module}: pip install 'dovetail[{module}]'\n"
+    assert done.stdout == f"LocalError {missing_extra(module, 'The model tiny')}\n"
 
 
 async def test_a_conversation_that_does_not_pair_up_reaches_no_model() -> None:

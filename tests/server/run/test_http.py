@@ -155,7 +155,7 @@ def test_what_cannot_be_is_said(transport: str, options: dict[str, object], prob
 
 def test_without_uvicorn_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    with pytest.raises(LocalError, match=r"pip install 'dovetail\[http\]'"):
+    with pytest.raises(LocalError, match=r"needs the extra http: pip install 'dovetail-mcp\[http\]'"):
         Server("inn").run("http")
 
 

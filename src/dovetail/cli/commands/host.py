@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from dovetail.cli.exit_status import OK, USAGE, Failed
 from dovetail.cli.options.host_options import add_host_options, make_host
 from dovetail.cli.terminal.terminal import someone_there
+from dovetail.types.errors import missing_extra
 
 ENDED = 143
 """SIGTERM, as shells report it: 128 and the number of the signal."""
@@ -31,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
     if not someone_there() or not sys.stdout.isatty():  # a question that goes to a file is answered unseen
         raise Failed("usage", "`dovetail host` needs a terminal; for scripts there is `dovetail ask`.", USAGE)
     if importlib.util.find_spec("prompt_toolkit") is None:
-        raise Failed("usage", "`dovetail host` needs prompt_toolkit: pip install 'dovetail[cli]'", USAGE)
+        raise Failed("usage", str(missing_extra("cli", "`dovetail host`")), USAGE)
     try:
         return asyncio.run(_host(options))
     except asyncio.CancelledError:

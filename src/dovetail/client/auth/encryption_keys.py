@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
 from dovetail.protocol.errors import LocalError
+from dovetail.types.errors import install_extra
 from dovetail.userdata.private_file import FileUnusable, create_private
 
 from . import system_keyring
@@ -80,8 +81,8 @@ class KeyringKey:
             raise StoreUnreadable(f"{what}. {problem}: unlock it, or remove the file and log in again") from problem
         if key is None:
             raise StoreUnreadable(
-                f"{what}, where it is not found now: run this where the keyring is, with the package keyring "
-                f"installed (pip install 'dovetail[keyring]'), or remove the file and log in again"
+                f"{what}, where it is not found now: run this where the keyring is, with the extra keyring "
+                f"installed: {install_extra('keyring')}; or remove the file and log in again"
             )
         return key.encode()
 

@@ -12,8 +12,8 @@ from types import ModuleType
 from typing import ClassVar, Generic, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
-from dovetail.protocol.errors import LocalError
 from dovetail.types.client_features import CreateMessageParams
+from dovetail.types.errors import missing_extra
 
 from .contract import ModelEvent, Traits
 from .errors import translated, words_of
@@ -61,9 +61,7 @@ class RemoteModel(Generic[ClientT]):
         retries: int = 2,
     ) -> None:
         if importlib.util.find_spec(self.package) is None:
-            raise LocalError(
-                f"The model {name} needs the package {self.package}: pip install 'dovetail[{self.package}]'"
-            )
+            raise missing_extra(self.package, f"The model {name}")
         self._name = name
         self._traits = traits or Traits()
         self._given_key = api_key

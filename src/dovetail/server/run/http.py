@@ -18,6 +18,7 @@ from dovetail.server.http.asgi_app import Endpoint
 from dovetail.server.http.options import AsgiOptions, Settings
 from dovetail.server.run.signals import run_to_the_end
 from dovetail.server.run.sockets import at_path, at_port
+from dovetail.types.errors import missing_extra
 
 if TYPE_CHECKING:
     import uvicorn
@@ -116,7 +117,7 @@ def require_uvicorn() -> None:
     try:
         import uvicorn  # noqa: F401  # pyright: ignore[reportUnusedImport]
     except ImportError as problem:
-        raise LocalError("Serving over HTTP needs the package uvicorn: pip install 'dovetail[http]'") from problem
+        raise missing_extra("http", "Serving over HTTP") from problem
 
 
 class Tether(NamedTuple):

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from dovetail.protocol.errors import ConnectionLost, LocalError
 from dovetail.transports.http.tls import tls_context
+from dovetail.types.errors import missing_extra
 
 from .contract import HttpOptions
 
@@ -31,7 +32,7 @@ class AiohttpClient:
         try:
             import aiohttp
         except ImportError:
-            raise LocalError("HTTP needs aiohttp: install dovetail[http]") from None
+            raise missing_extra("http", "A connection over HTTP") from None
         self._proxy = find_proxy(options.proxy, url)
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
