@@ -18,7 +18,7 @@ from dovetail.auth.errors import AuthorizationFailed, Untrusted
 from dovetail.auth.http import MAX_BODY, get
 from dovetail.client.auth.grants import ClientCredentials
 from dovetail.client.auth.oauth import OAuth
-from dovetail.runtime.oauth_http import Fetcher
+from dovetail.runtime.oauth_http import OAuthHttp
 from dovetail.server.auth.verifiers import Introspection, JWTVerifier
 from dovetail.transports.http.contract import HttpOptions
 from tests.attacks.stage import AUTHORIZATION_SERVER, PROTECTED, Seen, Stranger, card, logging_in, scene, strange
@@ -156,7 +156,7 @@ class TestTheMachineRoom:
 class TestThisMachine:
     async def test_a_server_elsewhere_does_not_name_this_machine(self, roads: Roads) -> None:
         async with strange() as inside:
-            fetcher = Fetcher("https://public.example/mcp", HttpOptions())
+            fetcher = OAuthHttp("https://public.example/mcp", HttpOptions())
             port = inside.url.rpartition(":")[2]
             roads.names = {"public.example": [["192.0.2.1"]], "inside.example": [["127.0.0.1"]]}
             for place in (
@@ -176,7 +176,7 @@ class TestThisMachine:
             roads.names = {"moving.localhost": [["127.0.0.1"], ["127.0.0.2"]]}
             place = f"http://moving.localhost:{port}"
             attacker.pages[AUTHORIZATION_SERVER] = card(place)
-            found = await Fetcher(attacker.url, HttpOptions()).run(find_server(place))
+            found = await OAuthHttp(attacker.url, HttpOptions()).run(find_server(place))
             assert found.issuer == place
             assert roads.asked == ["moving.localhost"]
             assert set(roads.taken) == {"127.0.0.1"} and inside.seen == []
@@ -289,7 +289,7 @@ class TestWithoutEnd:
         async with talking(without_end) as place:
             with pytest.raises(AuthorizationFailed):
                 async with asyncio.timeout(10):
-                    await Fetcher(place, HttpOptions(), 0.5 if pause else 20).run(find_server(place))
+                    await OAuthHttp(place, HttpOptions(), 0.5 if pause else 20).run(find_server(place))
         assert written < 64 * 1024 * 1024
 
     async def test_an_answer_that_never_comes(self) -> None:
@@ -299,7 +299,7 @@ class TestWithoutEnd:
         async with talking(silent) as place:
             with pytest.raises(AuthorizationFailed, match="gave no answer within"):
                 async with asyncio.timeout(10):
-                    await Fetcher(place, HttpOptions(), 0.3).send(get(f"{place}/x"))
+                    await OAuthHttp(place, HttpOptions(), 0.3).send(get(f"{place}/x"))
 
 
 @contextlib.asynccontextmanager

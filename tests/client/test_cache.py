@@ -7,7 +7,7 @@ import pytest
 
 from dovetail import Client, Server
 from dovetail.client import cache as cache_module
-from dovetail.client.cache import Cache
+from dovetail.client.cache import ResultCache
 from dovetail.protocol.revisions import ENVELOPE, HANDSHAKE
 from tests.support.scripted import modern
 from tests.support.waiting import settled, until
@@ -19,7 +19,7 @@ LIST: dict[str, Any] = {"tools": [], "ttlMs": 1000}
 
 class TestFreshness:
     def test_a_result_is_fresh_for_as_long_as_it_says(self):
-        cache = Cache()
+        cache = ResultCache()
         assert cache.keep("tools/list", {}, LIST, 10.0, 0)
         assert cache.find("tools/list", {}, 10.999) == LIST
         assert cache.find("tools/list", {}, 11.0) is None
@@ -27,27 +27,27 @@ class TestFreshness:
 
     @pytest.mark.parametrize("ttl", [0, -5, None, "1000"])
     def test_what_says_nothing_usable_is_not_kept(self, ttl: Any):
-        cache = Cache()
+        cache = ResultCache()
         assert not cache.keep("tools/list", {}, {"tools": [], "ttlMs": ttl}, 0.0, 0)
         assert not cache.keep("tools/list", {}, {"tools": []}, 0.0, 0)
         assert not cache.keep("tools/list", {}, [1], 0.0, 0)
 
     def test_interim_results_and_those_of_answers_are_not_kept(self):
         """2026-07-28 caching, "Cacheable Results" and "Cache Key"."""
-        cache = Cache()
+        cache = ResultCache()
         assert not cache.keep("resources/read", {}, {"resultType": "input_required", "ttlMs": 1000}, 0.0, 0)
         for more in ({"inputResponses": {}}, {"requestState": "s"}):
             assert not cache.keep("resources/read", {"uri": "x", **more}, {"contents": [], "ttlMs": 1000}, 0.0, 0)
 
     def test_only_the_very_same_request_is_answered(self):
-        cache = Cache()
+        cache = ResultCache()
         cache.keep("resources/read", {"uri": "x://a", "_meta": {"k": 1}}, {"contents": [], "ttlMs": 1000}, 0.0, 0)
         assert cache.find("resources/read", {"uri": "x://a", "_meta": {"k": 2}}, 0.5) is not None
         assert cache.find("resources/read", {"uri": "x://b"}, 0.5) is None
         assert cache.find("tools/list", {"uri": "x://a"}, 0.5) is None
 
     def test_who_changes_what_was_found_changes_nothing(self):
-        cache = Cache()
+        cache = ResultCache()
         cache.keep("tools/list", {}, LIST, 0.0, 0)
         found = cache.find("tools/list", {}, 0.5)
         assert found is not None
@@ -58,7 +58,7 @@ class TestFreshness:
 class TestBounds:
     def test_so_many_results(self, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(cache_module, "MAX_ENTRIES", 2)
-        cache = Cache()
+        cache = ResultCache()
         for uri in ("a", "b"):
             cache.keep("resources/read", {"uri": uri}, {"ttlMs": 1000}, 0.0, 0)
         cache.find("resources/read", {"uri": "a"}, 0.0)
@@ -67,7 +67,7 @@ class TestBounds:
 
     def test_so_many_bytes(self, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(cache_module, "MAX_BYTES", 100)
-        cache = Cache()
+        cache = ResultCache()
         big = {"ttlMs": 1000, "text": "x" * 40}
         for uri in ("a", "b", "c"):
             cache.keep("resources/read", {"uri": uri}, big, 0.0, 0)
@@ -85,7 +85,7 @@ class TestStaleness:
         ],
     )
     def test_a_list_that_changed_is_dropped(self, kind: str, stale: list[str]):
-        cache = Cache()
+        cache = ResultCache()
         every = ["tools/list", "prompts/list", "resources/list", "resources/templates/list", "server/discover"]
         for method in every:
             cache.keep(method, {}, {"ttlMs": 1000}, 0.0, 0)
@@ -95,7 +95,7 @@ class TestStaleness:
         assert len(cache) == 2 * (len(every) - len(stale))
 
     def test_a_resource_that_changed_is_dropped_with_those_above_and_below(self):
-        cache = Cache()
+        cache = ResultCache()
         for uri in ("x://a", "x://a/b", "x://a/b/c", "x://a/other"):
             cache.keep("resources/read", {"uri": uri}, {"ttlMs": 1000}, 0.0, 0)
         cache.notified("notifications/resources/updated", {"uri": "x://a/b"})
@@ -105,7 +105,7 @@ class TestStaleness:
         assert len(cache) == 1
 
     def test_what_was_asked_for_before_the_change_is_stale_when_it_comes(self):
-        cache = Cache()
+        cache = ResultCache()
         age = cache.age("tools/list")
         cache.notified("notifications/tools/list_changed", {})
         assert not cache.keep("tools/list", {}, LIST, 0.0, age)

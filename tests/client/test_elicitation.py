@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dovetail.client.elicitation import Elicitation, is_web_address, read_answer, read_question
+from dovetail.client.elicitation import Elicitation, is_web_address, read_elicitation, read_elicitation_result
 from dovetail.protocol.errors import INVALID_PARAMS, LocalError, ProtocolError
 from dovetail.types.capabilities import Implementation
 from dovetail.types.client_features import ElicitParams, ElicitResult
@@ -26,17 +26,17 @@ SERVER = Implementation("asker", "1")
 
 
 def form(schema: dict[str, Any] = FORM) -> Elicitation:
-    return read_question(ElicitParams("Who?", schema), SERVER)
+    return read_elicitation(ElicitParams("Who?", schema), SERVER)
 
 
 def page(url: str = "https://example.com/in") -> Elicitation:
-    return read_question(ElicitParams("Sign in", mode="url", url=url, elicitation_id="7"), SERVER)
+    return read_elicitation(ElicitParams("Sign in", mode="url", url=url, elicitation_id="7"), SERVER)
 
 
 class TestReading:
     @pytest.mark.parametrize("mode", [None, "form"])
     def test_a_form_says_who_asks_what(self, mode: Any):
-        question = read_question(ElicitParams("Who?", FORM, mode), SERVER)
+        question = read_elicitation(ElicitParams("Who?", FORM, mode), SERVER)
         assert (question.message, question.mode, question.schema) == ("Who?", "form", FORM)
         assert (question.server, question.url, question.host) == (SERVER, None, None)
         assert question.defaults == {"days": 3}
@@ -59,12 +59,12 @@ class TestReading:
     def test_only_web_pages_can_be_opened(self, url: str | None):
         assert not is_web_address(url)
         with pytest.raises(ProtocolError, match="Only http and https") as refusal:
-            read_question(ElicitParams("x", mode="url", url=url), None)
+            read_elicitation(ElicitParams("x", mode="url", url=url), None)
         assert refusal.value.code == INVALID_PARAMS
 
     def test_a_form_without_a_schema_is_refused(self):
         with pytest.raises(ProtocolError, match="needs a requestedSchema"):
-            read_question(ElicitParams("x"), None)
+            read_elicitation(ElicitParams("x"), None)
 
     def test_a_schema_that_cannot_be_used_is_refused(self):
         with pytest.raises(ProtocolError, match="requestedSchema cannot be used"):
@@ -91,16 +91,16 @@ class TestReading:
 
 class TestAnswers:
     def test_content_accepts_and_gets_the_defaults(self):
-        assert read_answer(form(), {"name": "Ann"}) == ElicitResult("accept", {"name": "Ann", "days": 3})
-        assert read_answer(form(), ElicitResult("accept", {"name": "Ann", "days": 1})).content == {
+        assert read_elicitation_result(form(), {"name": "Ann"}) == ElicitResult("accept", {"name": "Ann", "days": 3})
+        assert read_elicitation_result(form(), ElicitResult("accept", {"name": "Ann", "days": 1})).content == {
             "name": "Ann",
             "days": 1,
         }
 
     def test_a_word_accepts_a_form_that_needs_nothing(self):
         question = form({"type": "object", "properties": {"sure": {"type": "boolean", "default": True}}})
-        assert read_answer(question, "accept") == ElicitResult("accept", {"sure": True})
-        assert read_answer(question, {}) == ElicitResult("accept", {"sure": True})
+        assert read_elicitation_result(question, "accept") == ElicitResult("accept", {"sure": True})
+        assert read_elicitation_result(question, {}) == ElicitResult("accept", {"sure": True})
 
     @pytest.mark.parametrize("question", [form(), page()])
     @pytest.mark.parametrize(
@@ -114,24 +114,24 @@ class TestAnswers:
         ],
     )
     def test_saying_no_sends_no_content(self, question: Elicitation, answer: Any, action: Any):
-        assert read_answer(question, answer) == ElicitResult(action)
+        assert read_elicitation_result(question, answer) == ElicitResult(action)
 
     @pytest.mark.parametrize("answer", ["accept", ElicitResult("accept"), ElicitResult("accept", {"a": 1})])
     def test_consent_to_a_page_has_no_content(self, answer: Any):
-        assert read_answer(page(), answer) == ElicitResult("accept")
+        assert read_elicitation_result(page(), answer) == ElicitResult("accept")
 
     @pytest.mark.parametrize("answer", [{}, {"name": "Ann"}, True, "yes"])
     def test_consent_to_a_page_must_be_said(self, answer: Any):
         with pytest.raises(LocalError, match='on_elicit returns "accept"'):
-            read_answer(page(), answer)
+            read_elicitation_result(page(), answer)
 
     @pytest.mark.parametrize("answer", [True, 5, "yes", ["name"]])
     def test_what_is_no_answer_is_the_callers_error(self, answer: Any):
         with pytest.raises(LocalError, match="content of the form as a dict"):
-            read_answer(form(), answer)
+            read_elicitation_result(form(), answer)
 
     @pytest.mark.parametrize("content", [{}, {"name": "A"}, {"name": 5}, {"name": "Ann", "days": "x"}, {"nam": "Ann"}])
     def test_what_does_not_fit_the_form_is_not_sent(self, content: Any):
         assert form().problems(form().filled(content))
         with pytest.raises(LocalError, match="does not fit the form"):
-            read_answer(form(), content)
+            read_elicitation_result(form(), content)

@@ -7,7 +7,7 @@ import pytest
 
 from dovetail import Client
 from dovetail.client import logs as module
-from dovetail.client.logs import Logs
+from dovetail.client.logs import LogDelivery
 from dovetail.protocol.envelope import LOG_LEVEL
 from dovetail.protocol.errors import ConnectionLost, LocalError
 from dovetail.protocol.revisions import REVISIONS
@@ -46,7 +46,7 @@ class TestHearing:
             heard.append(data)
             await go_on.wait()
 
-        logs = Logs(on_log)
+        logs = LogDelivery(on_log)
         for n in range(3):
             logs.notified("notifications/message", {"level": "info", "data": n})
         await settled()
@@ -67,7 +67,7 @@ class TestHearing:
         async def on_log(level: str, data: Any, logger: str | None) -> None:
             heard.append(data)
 
-        logs = Logs(on_log)
+        logs = LogDelivery(on_log)
         for n in range(4):
             logs.notified("notifications/message", {"level": "info", "data": n})
         await settled()
@@ -110,7 +110,7 @@ class TestHearing:
 
     async def test_what_is_malformed_is_dropped(self):
         heard: list[Any] = []
-        logs = Logs(lambda *told: heard.append(told))
+        logs = LogDelivery(lambda *told: heard.append(told))
         logs.notified("notifications/message", {"level": "loud", "data": 1})
         logs.notified("notifications/message", {"level": "info"})
         logs.notified("notifications/other", {"level": "info", "data": 1})

@@ -9,7 +9,7 @@ import pytest
 from dovetail import Client, Refused
 from dovetail.client import mrtr as module
 from dovetail.client.elicitation import Elicitation
-from dovetail.client.mrtr import may_ask_back, together
+from dovetail.client.mrtr import gather_or_cancel, supports_input_required
 from dovetail.protocol.errors import ConnectionLost, InvalidAnswer, LocalError, Timeout
 from dovetail.protocol.revisions import NEWEST, NEWEST_HANDSHAKE
 from dovetail.types.capabilities import Implementation
@@ -108,15 +108,15 @@ class TestAnswering:
             uses = {"tools/call": client.call, "prompts/get": client.prompt, "resources/read": client.read}
             await uses[method]("x:y")
         assert "inputResponses" in calls(server, method)[1]["params"]
-        assert may_ask_back(NEWEST, method)
+        assert supports_input_required(NEWEST, method)
 
     async def test_others_may_not(self):
         server = in_turn(asking(who=WHO), method="tools/list")
         async with Client(server, on_elicit=lambda _: pytest.fail("asked")) as client:
             with pytest.raises(InvalidAnswer, match="cannot take"):
                 await client.tools()
-        assert not may_ask_back(NEWEST, "tools/list")
-        assert not may_ask_back(NEWEST_HANDSHAKE, "nonsense")
+        assert not supports_input_required(NEWEST, "tools/list")
+        assert not supports_input_required(NEWEST_HANDSHAKE, "nonsense")
 
     async def test_each_round_carries_its_own_answers_and_its_own_state(self):
         server = in_turn(asking("one", a=WHO), asking(None, b=WHO), asking("", c=WHO), asking("four"), DONE)
@@ -360,7 +360,7 @@ class TestTogether:
             await settled(turns)
             return turns
 
-        assert await together([after(5), after(0), after(3)]) == [5, 0, 3]
+        assert await gather_or_cancel([after(5), after(0), after(3)]) == [5, 0, 3]
 
     async def test_the_first_failure_stops_the_others(self):
         stopped: list[str] = []
@@ -376,5 +376,5 @@ class TestTogether:
             raise KeyError("x")
 
         with pytest.raises(KeyError):
-            await together([wait(), fail(), wait()])
+            await gather_or_cancel([wait(), fail(), wait()])
         assert stopped == ["stopped", "stopped"]

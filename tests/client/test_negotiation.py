@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dovetail.client import negotiation
-from dovetail.client.negotiation import PROBE_SECONDS, Agreement, Greeting
+from dovetail.client.negotiation import PROBE_SECONDS, Agreement, Negotiator
 from dovetail.protocol.errors import ConnectionLost, InvalidAnswer, RemoteError, Timeout
 from dovetail.protocol.revisions import HANDSHAKE, NEWEST, NEWEST_HANDSHAKE, REVISIONS
 from dovetail.protocol.revisions.revision import Revision
@@ -27,7 +27,7 @@ PREFIX = "io.modelcontextprotocol/"
 class Contact:
     """A greeting, and what came of it besides its outcome."""
 
-    def __init__(self, greeting: Greeting, agreed: list[Revision], connection: Connection) -> None:
+    def __init__(self, greeting: Negotiator, agreed: list[Revision], connection: Connection) -> None:
         self.greeting = greeting
         self.agreed = agreed
         self.connection = connection
@@ -44,7 +44,7 @@ async def contact(server: Scripted, timeout: float | None = 30) -> AsyncIterator
     def agree(revision: Revision, server: Implementation | None) -> None:
         agreed.append(revision)
 
-    greeting = Greeting(connection, ME, ClientCapabilities(), timeout, agree)
+    greeting = Negotiator(connection, ME, ClientCapabilities(), timeout, agree)
     try:
         yield Contact(greeting, agreed, connection)
     finally:

@@ -8,7 +8,7 @@ import pytest
 
 from dovetail import Client, Server
 from dovetail.client import retry_policy as restarts_module
-from dovetail.client.retry_policy import Restarts
+from dovetail.client.retry_policy import RestartPolicy
 from dovetail.protocol.errors import ConnectionLost, LocalError
 from dovetail.protocol.revisions import REVISIONS
 
@@ -134,7 +134,7 @@ class TestByHand:
 
 def test_counting(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(restarts_module, "AT_ONCE", 2)
-    restarts = Restarts()
+    restarts = RestartPolicy()
     restarts.count("gone")
     restarts.count("gone")
     with pytest.raises(ConnectionLost, match="gone; it was started anew too often"):

@@ -6,20 +6,20 @@ from typing import Any
 
 import pytest
 
-from dovetail.client.roots import check_roots, find_roots
+from dovetail.client.roots import check_roots, readable_roots
 from dovetail.protocol.errors import LocalError
 from dovetail.types.client_features import Root
 
 
 def uris(*given: Any) -> list[str]:
-    return [root.uri for root in find_roots(given)]
+    return [root.uri for root in readable_roots(given)]
 
 
 class TestFinding:
     def test_a_path_becomes_a_file_uri_with_a_name(self, tmp_path: Path):
         folder = tmp_path / "my project"
         folder.mkdir()
-        assert find_roots([folder, str(folder)]) == [Root(folder.as_uri(), "my project")]
+        assert readable_roots([folder, str(folder)]) == [Root(folder.as_uri(), "my project")]
         assert "my%20project" in folder.as_uri()
 
     def test_a_file_is_a_root_as_well(self, tmp_path: Path):
@@ -31,7 +31,7 @@ class TestFinding:
         folder = tmp_path / "ü"
         folder.mkdir()
         assert uris(folder.as_uri(), "file://localhost" + folder.as_uri()[7:]) == [folder.as_uri()]
-        assert find_roots([Root(folder.as_uri(), "Mine")]) == [Root(folder.as_uri(), "Mine")]
+        assert readable_roots([Root(folder.as_uri(), "Mine")]) == [Root(folder.as_uri(), "Mine")]
 
     def test_what_is_not_there_is_left_out_until_it_is(self, tmp_path: Path):
         late = tmp_path / "late"

@@ -10,7 +10,7 @@ import pytest
 
 from dovetail import Client, Refused
 from dovetail.client.elicitation import Elicitation
-from dovetail.client.server_requests import Answers
+from dovetail.client.server_requests import RequestHandlers
 from dovetail.protocol.envelope import CLIENT_CAPABILITIES
 from dovetail.protocol.errors import INVALID_PARAMS, METHOD_NOT_FOUND, LocalError, Timeout
 from dovetail.protocol.revisions import HANDSHAKE, REVISIONS
@@ -466,7 +466,7 @@ class TestBlocking:
 
 
 def test_answers_by_themselves_answer_nothing():
-    answers = Answers()
+    answers = RequestHandlers()
     for method in ("elicitation/create", "sampling/createMessage", "roots/list", "x"):
         assert not answers.can_answer(method, REVISIONS[NEWEST])
         with pytest.raises(Refused, match=method):

@@ -10,8 +10,8 @@ import pytest
 from dovetail import Client
 from dovetail.client import negotiation
 from dovetail.client.session import ClientSession
-from dovetail.client.supervisor import Link
-from dovetail.client.targets.resolve import find_target
+from dovetail.client.supervisor import Supervisor
+from dovetail.client.targets.resolve import resolve_target
 from dovetail.protocol.errors import ConnectionLost, InvalidAnswer, RemoteError, Timeout
 from dovetail.protocol.extension import Extensions
 from dovetail.protocol.revisions import HANDSHAKE, NEWEST, NEWEST_HANDSHAKE, REVISIONS
@@ -23,14 +23,14 @@ from tests.support.scripted import SILENCE, Error, Restartable, Scripted, discov
 from tests.support.waiting import until
 
 
-def link(target: Any, revision: Revision | None = None, timeout: float | None = 30) -> Link:
+def link(target: Any, revision: Revision | None = None, timeout: float | None = 30) -> Supervisor:
     if isinstance(target, Scripted):
-        target = find_target(target, None, None)
+        target = resolve_target(target, None, None)
 
     def session(on_lost: Any) -> ClientSession:
         return ClientSession(Client("nobody"), Extensions([]), on_lost)
 
-    return Link(target, session, Implementation("me", "1"), ClientCapabilities(), revision, timeout, None)
+    return Supervisor(target, session, Implementation("me", "1"), ClientCapabilities(), revision, timeout, None)
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from dovetail.protocol.errors import ConnectionLost, InvalidAnswer, ProtocolErro
 from dovetail.runtime import connection as module
 from dovetail.runtime.call import Call
 from dovetail.runtime.connection import MAX_IN_FLIGHT, MAX_OWED, Connection
-from dovetail.runtime.pending_requests import Patience
+from dovetail.runtime.pending_requests import Timeouts
 from dovetail.transports.base import HIGH_WATER
 from dovetail.transports.memory import memory_pair
 from dovetail.wire import codec
@@ -17,7 +17,7 @@ from dovetail.wire.lines import TooLong
 from tests.support.peer import Peer, Script, cancelled, connected, nothing_left, notification, request, working
 from tests.support.waiting import settled, until
 
-PATIENCE = Patience(30)
+PATIENCE = Timeouts(30)
 
 
 async def forever(call: Call) -> Any:

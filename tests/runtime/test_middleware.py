@@ -306,7 +306,7 @@ class TestClient:
     async def test_what_it_sees_when_the_server_is_gone(self):
         seen = Seen()
         async with Client(calculator(), middleware=[seen]) as client:
-            await client._open_link().connection.close()
+            await client._connected().connection.close()
             with pytest.raises(ConnectionLost):
                 await client.call("add", a=1, b=2)
             assert isinstance(seen.last("tools/call")[1], ConnectionLost)

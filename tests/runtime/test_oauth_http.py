@@ -7,14 +7,14 @@ import pytest
 
 from dovetail.auth.errors import AuthorizationFailed, Untrusted
 from dovetail.auth.http import MAX_BODY, Flow, Request, Response, get
-from dovetail.runtime.oauth_http import Fetcher
+from dovetail.runtime.oauth_http import OAuthHttp
 from dovetail.transports.http.aiohttp_client import AiohttpClient
 from dovetail.transports.http.contract import HttpOptions
 from tests.transports.http.handmade import Asked, Handmade, Line, Script
 
 
-def fetcher(server: Handmade, **how: float) -> Fetcher:
-    return Fetcher(server.url, HttpOptions(), **how)
+def fetcher(server: Handmade, **how: float) -> OAuthHttp:
+    return OAuthHttp(server.url, HttpOptions(), **how)
 
 
 def leading(place: Callable[[], str], status: int = 302) -> Script:
@@ -83,16 +83,16 @@ class TestPlaces:
     )
     async def test_an_address_that_is_not_for_us(self, url: str):
         with pytest.raises(Untrusted, match="must not be connected to"):
-            await Fetcher("http://127.0.0.1/mcp", HttpOptions()).send(get(url))
+            await OAuthHttp("http://127.0.0.1/mcp", HttpOptions()).send(get(url))
 
     @pytest.mark.parametrize("options", [HttpOptions(proxy="http://127.0.0.1:9"), HttpOptions()])
     async def test_this_machine_for_who_is_not_on_it(self, options: HttpOptions):
         with pytest.raises(Untrusted, match="is on this machine"):
-            await Fetcher("https://example.com/mcp", options).send(get("http://127.0.0.1:1/"))
+            await OAuthHttp("https://example.com/mcp", options).send(get("http://127.0.0.1:1/"))
 
     async def test_a_proxy_does_not_help(self):
         with pytest.raises(Untrusted, match="must not be connected to"):
-            await Fetcher("https://example.com/mcp", HttpOptions(proxy="http://127.0.0.1:9")).send(
+            await OAuthHttp("https://example.com/mcp", HttpOptions(proxy="http://127.0.0.1:9")).send(
                 get("https://169.254.169.254/")
             )
 
@@ -101,7 +101,7 @@ class TestPlaces:
             own = AiohttpClient(HttpOptions(), server.url)
             try:
                 for _ in range(2):
-                    assert (await Fetcher(server.url, HttpOptions(client=own)).send(get(server.url))).status == 200
+                    assert (await OAuthHttp(server.url, HttpOptions(client=own)).send(get(server.url))).status == 200
             finally:
                 await own.close()
             assert server.connections == 1
@@ -127,7 +127,7 @@ class TestFlows:
                 return "refused"
             return "answered"
 
-        assert await Fetcher("https://example.com/mcp", HttpOptions()).run(flow()) == "refused"
+        assert await OAuthHttp("https://example.com/mcp", HttpOptions()).run(flow()) == "refused"
 
     async def test_answers_go_back_into_the_flow(self):
         async with Handmade(leading(lambda: "/")) as server:

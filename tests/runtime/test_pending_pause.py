@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from dovetail.protocol.errors import Timeout
-from dovetail.runtime.pending_requests import Patience
+from dovetail.runtime.pending_requests import Timeouts
 from tests.support.clock import Clock
 from tests.support.peer import Script, connected, notification
 from tests.support.waiting import settled
 
 
 def waiting(connection: Any, *patience: float | None) -> "asyncio.Task[Any]":
-    return asyncio.create_task(connection.pending.request("x", None, Patience(*patience)))
+    return asyncio.create_task(connection.pending.request("x", None, Timeouts(*patience)))
 
 
 class TestPause:

@@ -8,15 +8,15 @@ import pytest
 
 from dovetail.protocol.errors import ConnectionLost, InvalidAnswer, NotFound, RemoteError, Timeout
 from dovetail.runtime.connection import Connection
-from dovetail.runtime.pending_requests import OnProgress, Patience
+from dovetail.runtime.pending_requests import OnProgress, Timeouts
 from tests.support.clock import Clock
 from tests.support.peer import Peer, Script, connected, notification
 from tests.support.waiting import settled
 
-LONG = Patience(30)
+LONG = Timeouts(30)
 
 
-def ask(connection: Connection, patience: Patience = LONG, **options: Any) -> asyncio.Task[Any]:
+def ask(connection: Connection, patience: Timeouts = LONG, **options: Any) -> asyncio.Task[Any]:
     return asyncio.create_task(connection.pending.request("m", b'{"x":1}', patience, **options))
 
 
@@ -102,7 +102,7 @@ class TestTimeouts:
     async def test_when_the_time_is_up_the_peer_is_told(self):
         clock = Clock()
         async with connected(Script()) as (connection, peer):
-            asked = ask(connection, Patience(5))
+            asked = ask(connection, Timeouts(5))
             await peer.next()
             await clock.advance(4.9)
             assert not asked.done()
@@ -116,7 +116,7 @@ class TestTimeouts:
     async def test_unless_the_request_must_not_be_cancelled(self):
         clock = Clock()
         async with connected(Script()) as (connection, peer):
-            asked = ask(connection, Patience(5), cancellable=False)
+            asked = ask(connection, Timeouts(5), cancellable=False)
             await peer.next()
             await clock.advance(6)
             with pytest.raises(Timeout):
@@ -126,7 +126,7 @@ class TestTimeouts:
     async def test_progress_renews_the_patience(self):
         clock = Clock()
         async with connected(Script()) as (connection, peer):
-            asked = ask(connection, Patience(3))
+            asked = ask(connection, Timeouts(3))
             await peer.next()
             for step in range(5):
                 await clock.advance(2)
@@ -138,7 +138,7 @@ class TestTimeouts:
     async def test_up_to_a_hard_maximum(self):
         clock = Clock()
         async with connected(Script()) as (connection, peer):
-            asked = ask(connection, Patience(3, 8))
+            asked = ask(connection, Timeouts(3, 8))
             await peer.next()
             for step in range(4):
                 await clock.advance(2)
@@ -149,14 +149,14 @@ class TestTimeouts:
                 await asked
 
     async def test_which_is_ten_times_the_patience_unless_it_is_given(self):
-        assert Patience(3).maximum == 30
-        assert Patience(3, 8).maximum == 8
-        assert Patience(None).maximum is None
+        assert Timeouts(3).maximum == 30
+        assert Timeouts(3, 8).maximum == 8
+        assert Timeouts(None).maximum is None
 
     async def test_a_maximum_alone_is_enough(self):
         clock = Clock()
         async with connected(Script()) as (connection, peer):
-            asked = ask(connection, Patience(None, 7))
+            asked = ask(connection, Timeouts(None, 7))
             await peer.next()
             await clock.advance(7.1)
             with pytest.raises(Timeout, match="within 7 s"):
@@ -165,7 +165,7 @@ class TestTimeouts:
     async def test_without_both_there_is_none(self):
         clock = Clock()
         async with connected(Script()) as (connection, peer):
-            asked = ask(connection, Patience(None))
+            asked = ask(connection, Timeouts(None))
             await peer.next()
             await clock.advance(50)
             peer.send(result(1))
@@ -174,7 +174,7 @@ class TestTimeouts:
     async def test_repeated_progress_renews_nothing(self):
         clock = Clock()
         async with connected(Script()) as (connection, peer):
-            asked = ask(connection, Patience(3))
+            asked = ask(connection, Timeouts(3))
             await peer.next()
             for _ in range(2):
                 await clock.advance(2)

@@ -14,7 +14,7 @@ from dovetail.transports import legacy_sse
 from dovetail.transports.base import HIGH_WATER
 from dovetail.transports.http.aiohttp_client import AiohttpClient
 from dovetail.transports.http.contract import HttpOptions
-from dovetail.transports.http.requester import Courier, TokenAuth
+from dovetail.transports.http.requester import HttpRequester, TokenAuth
 from dovetail.transports.legacy_sse import LegacySseChannel
 from tests.support.peer import nothing_left
 from tests.support.waiting import settled, until
@@ -50,7 +50,7 @@ class Old(Handmade):
 @contextlib.asynccontextmanager
 async def connected(server: Handmade, **how: Any) -> AsyncIterator[tuple[LegacySseChannel, Ear]]:
     client = AiohttpClient(HttpOptions(), server.url)
-    channel, ear = LegacySseChannel(Courier(client, server.url, **how), 100_000), Ear()
+    channel, ear = LegacySseChannel(HttpRequester(client, server.url, **how), 100_000), Ear()
     try:
         await channel.connect()
         channel.open(ear)
@@ -129,7 +129,7 @@ class TestConnecting:
         async with Old() as server:
             client = AiohttpClient(HttpOptions(), server.url)
             with pytest.raises(LocalError, match="connect"):
-                LegacySseChannel(Courier(client, server.url)).open(Ear())
+                LegacySseChannel(HttpRequester(client, server.url)).open(Ear())
             await client.close()
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from dovetail.transports.ordered_sender import Lane
+from dovetail.transports.ordered_sender import OrderedSender
 from tests.support.peer import nothing_left
 from tests.support.waiting import settled
 
@@ -19,7 +19,7 @@ async def test_each_after_the_one_before():
         running -= 1
         done.append(n)
 
-    lane = Lane(deliver)
+    lane = OrderedSender(deliver)
     before = asyncio.all_tasks()
     for n in range(3):
         lane.put(n)
@@ -39,7 +39,7 @@ async def test_what_takes_too_long_at_the_end_is_given_up():
         started.append(n)
         await asyncio.Event().wait()
 
-    lane = Lane(deliver)
+    lane = OrderedSender(deliver)
     before = asyncio.all_tasks()
     lane.put(0)
     lane.put(1)
@@ -52,4 +52,4 @@ async def test_what_takes_too_long_at_the_end_is_given_up():
 async def test_an_end_without_a_beginning():
     async def deliver(n: int) -> None: ...
 
-    await Lane(deliver).finish(1)
+    await OrderedSender(deliver).finish(1)

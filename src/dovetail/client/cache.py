@@ -26,7 +26,7 @@ _UPDATED = "notifications/resources/updated"
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-class Entry(msgspec.Struct, frozen=True):
+class CachedResult(msgspec.Struct, frozen=True):
     """A result as it came, and until when it is fresh."""
 
     result: bytes
@@ -34,7 +34,7 @@ class Entry(msgspec.Struct, frozen=True):
     uri: str | None
 
 
-class Cache:
+class ResultCache:
     """The fresh results of one client; those longest unused go first when there are too many.
 
     It belongs to one connection, hence to one authorization context: private results may be kept too
@@ -42,7 +42,7 @@ class Cache:
     """
 
     def __init__(self) -> None:
-        self._entries: OrderedDict[tuple[str, bytes], Entry] = OrderedDict()
+        self._entries: OrderedDict[tuple[str, bytes], CachedResult] = OrderedDict()
         self._bytes = 0
         self._age: dict[str, int] = {}
         """How often something of a method was dropped: what was asked for before that is stale when it comes."""
@@ -76,7 +76,7 @@ class Cache:
         self._drop(key)
         if len(encoded) > MAX_BYTES:
             return False
-        self._entries[key] = Entry(encoded, now + seconds, params.get("uri"))
+        self._entries[key] = CachedResult(encoded, now + seconds, params.get("uri"))
         self._bytes += len(encoded)
         while len(self._entries) > MAX_ENTRIES or self._bytes > MAX_BYTES:
             self._drop(next(iter(self._entries)))

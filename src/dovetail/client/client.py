@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from dovetail import __version__
-from dovetail.client.targets.resolve import Target, find_target, reach_with
+from dovetail.client.targets.resolve import Target, http_settings, resolve_target
 from dovetail.protocol.envelope import LOG_LEVEL, request_meta
 from dovetail.protocol.errors import (
     ConnectionLost,
@@ -24,7 +24,7 @@ from dovetail.protocol.extension import Extension, Extensions
 from dovetail.protocol.revisions import REVISIONS
 from dovetail.protocol.revisions.revision import Revision
 from dovetail.runtime.connection import Trace
-from dovetail.runtime.pending_requests import OnProgress, Patience
+from dovetail.runtime.pending_requests import OnProgress, Timeouts
 from dovetail.types.base import PageResult
 from dovetail.types.capabilities import ClientCapabilities, Implementation, ServerCapabilities
 from dovetail.types.client_features import InputRequired
@@ -42,16 +42,16 @@ from dovetail.types.tools import CallToolResult, ListToolsResult, Tool
 from dovetail.wire import codec
 
 from .elicitation import Mode, OnElicit
-from .http_headers import mirror
-from .logs import Logs, OnLog, first_level, logger
-from .mrtr import MAX_ROUNDS, Rounds, may_ask_back
-from .output_validation import OutputSchemas
-from .retry_policy import Repeats
+from .http_headers import learn_header_arguments
+from .logs import LogDelivery, OnLog, initial_log_level, logger
+from .mrtr import MAX_ROUNDS, InputRounds, supports_input_required
+from .output_validation import OutputValidator
+from .retry_policy import RetryPolicy
 from .roots import Roots
-from .server_requests import Answers, OnSample
+from .server_requests import OnSample, RequestHandlers
 from .session import ClientSession
-from .supervisor import Link
-from .url_elicitation import wants_visit
+from .supervisor import Supervisor
+from .url_elicitation import requires_url_elicitation
 
 if TYPE_CHECKING:
     from dovetail.client.targets.http import Credentials
@@ -59,9 +59,9 @@ if TYPE_CHECKING:
     from dovetail.transports.http.contract import HttpOptions
 
     from .blocking import BlockingClient
-    from .cache import Cache
+    from .cache import ResultCache
     from .completion import Debounce, Reference
-    from .retry_policy import Restarts
+    from .retry_policy import RestartPolicy
     from .subscriptions import Change
 
 MAX_PAGES = 1000
@@ -117,7 +117,7 @@ class Client:
         trace: Trace | None = None,
     ) -> None:
         """Connect to nothing yet; `open`, or `async with`, does."""
-        self._target = find_target(target, env, cwd, reach_with(headers, auth, http))
+        self._target = resolve_target(target, env, cwd, http_settings(headers, auth, http))
         self._revision = _find_revision(revision)
         self._timeout = timeout
         self._max_timeout = max_timeout
@@ -126,15 +126,15 @@ class Client:
         self._capabilities = ClientCapabilities(
             extensions=self._extensions.declared or None, experimental=dict(experimental) if experimental else None
         )
-        self._answers = Answers(on_elicit, on_sample, roots, elicit_modes, sample_tools=sample_tools)
-        self._answers.declare(self._capabilities)
-        self._logs = None if on_log is None else Logs(on_log)
-        self._log_level = first_level(log_level, wanted=on_log is not None)
+        self._handlers = RequestHandlers(on_elicit, on_sample, roots, elicit_modes, sample_tools=sample_tools)
+        self._handlers.declare(self._capabilities)
+        self._logs = None if on_log is None else LogDelivery(on_log)
+        self._log_level = initial_log_level(log_level, wanted=on_log is not None)
         self._max_rounds = max_rounds
         self._trace = trace
-        self._link: Link | None = None
+        self._supervisor: Supervisor | None = None
         self._meta: dict[str, Any] | None = None
-        self._outputs, self._repeats = OutputSchemas(), Repeats()
+        self._outputs, self._retry_policy = OutputValidator(), RetryPolicy()
         self._opened = False
         self._restarts = _new_restarts() if restart else None
         self._debounce: Debounce | None = None
@@ -192,31 +192,31 @@ class Client:
     @property
     def revision(self) -> str:
         """The protocol revision that both sides agreed on."""
-        return self._open_link().agreement.revision.name
+        return self._connected().agreement.revision.name
 
     @property
     def server(self) -> Implementation | None:
         """Who the server says it is; not verified."""
-        return self._open_link().agreement.server
+        return self._connected().agreement.server
 
     @property
     def capabilities(self) -> ServerCapabilities:
         """What the server can do."""
-        return self._open_link().agreement.capabilities
+        return self._connected().agreement.capabilities
 
     @property
     def instructions(self) -> str | None:
         """How the server wants to be used, in words for a model."""
-        return self._open_link().agreement.instructions
+        return self._connected().agreement.instructions
 
     async def tools(self) -> list[Tool]:
         """Every tool, over all pages."""
         tools = [tool async for tool in self._pages("tools/list", ListToolsResult, "tools")]
-        link = self._open_link()
-        if link.web is not None:
-            tools = mirror(tools, link.web, link.agreement.revision)
+        supervisor = self._connected()
+        if supervisor.web is not None:
+            tools = learn_header_arguments(tools, supervisor.web, supervisor.agreement.revision)
         self._outputs.learn(tools)
-        self._repeats.learn(tools)
+        self._retry_policy.learn(tools)
         return tools
 
     async def resources(self) -> list[Resource]:
@@ -325,26 +325,26 @@ class Client:
             body["_meta"] = extra
         if self.middleware is None and self.cache is None:
             return await self._send(method, body, timeout, progress)
-        from .pipeline import Detour
+        from .pipeline import Pipeline
 
-        detour = Detour(self._open_link(), self._meta, self.middleware, self.cache if not meta else None)
+        detour = Pipeline(self._connected(), self._meta, self.middleware, self.cache if not meta else None)
         send = functools.partial(self._send, method, timeout=timeout, progress=progress)
         return await detour.request(method, body, progress, send)
 
     def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send any notification; for methods of extensions."""
-        self._open_link().connection.notify(method, dict(params) if params is not None else None)
+        self._connected().connection.notify(method, dict(params) if params is not None else None)
 
     def set_roots(self, roots: Roots) -> None:
         """Have other roots; a server that can be told of it is."""
-        self._answers.set_roots(roots)
-        if self._link is not None and ROOTS_CHANGED in self._agreed().methods:
+        self._handlers.set_roots(roots)
+        if self._supervisor is not None and ROOTS_CHANGED in self._agreed().methods:
             self.notify(ROOTS_CHANGED)
 
     async def set_log_level(self, level: LogLevel) -> None:
         """Hear of what the server logs from this level on."""
-        self._log_level = first_level(level, wanted=self._logs is not None)
-        if self._link is None:
+        self._log_level = initial_log_level(level, wanted=self._logs is not None)
+        if self._supervisor is None:
             return
         if self._meta is not None:
             self._meta = {**self._meta, LOG_LEVEL: level}
@@ -356,15 +356,15 @@ class Client:
         """Wait for resources, and those below them, or for lists to change; the same on every revision."""
         from .subscriptions import watch
 
-        link = self._open_link()
+        supervisor = self._connected()
         kinds = {"tools": tools, "resources": resources, "prompts": prompts}
         wanted = [kind for kind in kinds if kinds[kind]]
         if not (uris or wanted):
             raise LocalError("There is nothing to watch: name resources, or say tools=True or the like")
-        return watch(link, self._meta, wanted, list(dict.fromkeys(uris)), self.request)
+        return watch(supervisor, self._meta, wanted, list(dict.fromkeys(uris)), self.request)
 
     async def _connect(self) -> None:
-        self._link = Link(
+        self._supervisor = Supervisor(
             self._target,
             self._make_session,
             self._info,
@@ -375,17 +375,17 @@ class Client:
             self._log_level,
         )
         try:
-            await self._link.open()
+            await self._supervisor.open()
         except BaseException:
-            self._link = None
+            self._supervisor = None
             raise
-        agreed = self._link.agreement.revision
+        agreed = self._supervisor.agreement.revision
         enveloped = agreed.era == "envelope"
         self._meta = request_meta(agreed, self._info, self._capabilities, self._log_level) if enveloped else None
-        self._outputs = OutputSchemas()
-        self._link.session.listeners.add(self._outputs.notified)
+        self._outputs = OutputValidator()
+        self._supervisor.session.listeners.add(self._outputs.notified)
         if self.cache is not None:
-            self._link.session.listeners.add(self.cache.notified)
+            self._supervisor.session.listeners.add(self.cache.notified)
         if self._log_level is not None:
             try:
                 await self._ask_for_logs(self._log_level)
@@ -394,33 +394,33 @@ class Client:
                 raise
 
     async def _disconnect(self) -> None:
-        link, self._link = self._link, None
-        if link is not None:
+        supervisor, self._supervisor = self._supervisor, None
+        if supervisor is not None:
             try:
                 if self.cache is not None:
                     await self.cache.close()
             finally:
-                await self._drop(link)
+                await self._drop(supervisor)
 
-    async def _drop(self, link: Link) -> None:
+    async def _drop(self, supervisor: Supervisor) -> None:
         try:
-            await link.close()
+            await supervisor.close()
         finally:
-            self._answers.stop()
+            self._handlers.stop()
             if self._logs is not None:
                 self._logs.close()
 
-    async def _revive(self, restarts: Restarts) -> None:
+    async def _revive(self, restarts: RestartPolicy) -> None:
         """Start a server that is gone anew, unless that was done too often lately."""
         async with restarts.turn:
-            dead = self._link
+            dead = self._supervisor
             if not self._opened or (dead is not None and dead.connection.gone is None):
                 return
             restarts.count(dead.connection.gone if dead is not None else None)
             await self.restart()
 
     def _make_session(self, on_lost: Callable[[], None]) -> ClientSession:
-        session = ClientSession(self, self._extensions, on_lost, self._answers)
+        session = ClientSession(self, self._extensions, on_lost, self._handlers)
         if self._logs is not None:
             session.listeners.add(self._logs.notified)
         return session
@@ -444,7 +444,7 @@ class Client:
         try:
             return await self._send_once(method, body, timeout, progress, id)
         except (SessionEnded, RemoteError) as problem:
-            if self._open_link().web is None or not self._repeats.allow(problem, method, body):
+            if self._connected().web is None or not self._retry_policy.allow(problem, method, body):
                 raise
             await self._put_right(problem)
         return await self._send_once(method, body, timeout, progress)
@@ -452,7 +452,7 @@ class Client:
     async def _put_right(self, problem: SessionEnded | RemoteError) -> None:
         """Begin a new session, or learn anew which arguments go into headers."""
         if isinstance(problem, SessionEnded):
-            if await self._open_link().renew_session() and self._log_level is not None:
+            if await self._connected().renew_session() and self._log_level is not None:
                 await self._ask_for_logs(self._log_level)
             return
         if self.cache is not None:
@@ -467,12 +467,12 @@ class Client:
         progress: OnProgress | None,
         id: int | None = None,
     ) -> Any:
-        agreed, pending = self._agreed(), self._open_link().connection.pending
+        agreed, pending = self._agreed(), self._connected().connection.pending
         if id is None:
             id = pending.take_id()
         if progress is not None:
             body = {**body, "_meta": {**(body.get("_meta") or {}), "progressToken": id}}
-        patience = Patience(self._timeout if timeout is None else timeout, self._max_timeout)
+        patience = Timeouts(self._timeout if timeout is None else timeout, self._max_timeout)
         try:
             encoded = codec.encode(body) if body else None
         except (TypeError, ValueError, OverflowError, RecursionError) as problem:
@@ -494,16 +494,16 @@ class Client:
         try:
             raw = await self.request(method, params, timeout=timeout, progress=progress, meta=meta)
         except RemoteError as problem:
-            if not wants_visit(problem, self._agreed(), self._answers):
+            if not requires_url_elicitation(problem, self._agreed(), self._handlers):
                 raise
             await self._visit(problem, timeout)
             raw = await self.request(method, params, timeout=timeout, progress=progress, meta=meta)
         result = self._load(method, raw)
-        if isinstance(result, InputRequired) and may_ask_back(self._agreed(), method):
-            link, agreed = self._open_link(), self._agreed()
-            rounds = Rounds(method, self._answers, agreed, link.agreement.server, self._max_rounds)
+        if isinstance(result, InputRequired) and supports_input_required(self._agreed(), method):
+            supervisor, agreed = self._connected(), self._agreed()
+            rounds = InputRounds(method, self._handlers, agreed, supervisor.agreement.server, self._max_rounds)
             while isinstance(result, InputRequired):
-                again = {**params, **await link.unless_lost(rounds.answer(result))}
+                again = {**params, **await supervisor.unless_lost(rounds.answer(result))}
                 raw = await self.request(method, again, timeout=timeout, progress=progress, meta=meta)
                 result = self._load(method, raw)
         if not isinstance(result, kind):
@@ -511,10 +511,10 @@ class Client:
         return result
 
     async def _visit(self, refusal: RemoteError, timeout: float | None) -> None:
-        link = self._open_link()
+        supervisor = self._connected()
         seconds = self._timeout if timeout is None else timeout
-        agreed, server = link.agreement.revision, link.agreement.server
-        await link.unless_lost(link.session.visits.make(refusal, agreed, server, seconds))
+        agreed, server = supervisor.agreement.revision, supervisor.agreement.server
+        await supervisor.unless_lost(supervisor.session.visits.make(refusal, agreed, server, seconds))
 
     def _load(self, method: str, raw: Any) -> Value:
         try:
@@ -549,14 +549,14 @@ class Client:
         raise InvalidAnswer(f"{method} has more than {self._most_pages()} pages; nothing of it was taken")
 
     def _agreed(self) -> Revision:
-        return self._open_link().agreement.revision
+        return self._connected().agreement.revision
 
-    def _open_link(self) -> Link:
-        if self._link is None:
+    def _connected(self) -> Supervisor:
+        if self._supervisor is None:
             if self._opened:
                 raise ConnectionLost("the connection is being made anew, or could not be")
             raise LocalError(_NOT_OPEN)
-        return self._link
+        return self._supervisor
 
 
 def _new_chain(middleware: Sequence[Middleware]) -> Chain:
@@ -565,16 +565,16 @@ def _new_chain(middleware: Sequence[Middleware]) -> Chain:
     return Chain(middleware)
 
 
-def _new_restarts() -> Restarts:
-    from .retry_policy import Restarts
+def _new_restarts() -> RestartPolicy:
+    from .retry_policy import RestartPolicy
 
-    return Restarts()
+    return RestartPolicy()
 
 
-def _new_cache() -> Cache:
-    from .cache import Cache
+def _new_cache() -> ResultCache:
+    from .cache import ResultCache
 
-    return Cache()
+    return ResultCache()
 
 
 def _find_revision(name: str | None) -> Revision | None:

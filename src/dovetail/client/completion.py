@@ -34,7 +34,7 @@ def complete_params(
     return CompleteParams(reference, CompletionArgument(argument, value), settled)
 
 
-class Typing:
+class ArgumentState:
     """What was asked for one argument."""
 
     __slots__ = ("free_at", "running", "turn")
@@ -49,7 +49,7 @@ class Debounce:
     """Sends the first request at once, and of those that follow closely only the last."""
 
     def __init__(self) -> None:
-        self._typings: OrderedDict[object, Typing] = OrderedDict()
+        self._typings: OrderedDict[object, ArgumentState] = OrderedDict()
 
     async def run(self, key: object, seconds: float, send: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Send when it is time; raises `Overtaken` when a later one for the same key has come meanwhile."""
@@ -75,10 +75,10 @@ class Debounce:
             if typing.running is running:
                 typing.running = None
 
-    def _typing(self, key: object) -> Typing:
+    def _typing(self, key: object) -> ArgumentState:
         typing = self._typings.get(key)
         if typing is None:
-            typing = self._typings[key] = Typing()
+            typing = self._typings[key] = ArgumentState()
             if len(self._typings) > MAX_ARGUMENTS:
                 self._typings.popitem(last=False)
         else:

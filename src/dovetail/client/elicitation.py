@@ -66,7 +66,7 @@ class Elicitation(msgspec.Struct, frozen=True):
         return [] if validator.is_valid(dict(content)) else validator.problems(dict(content))
 
 
-def read_question(params: ElicitParams, server: Implementation | None) -> Elicitation:
+def read_elicitation(params: ElicitParams, server: Implementation | None) -> Elicitation:
     """The question that a server asks; one that nobody could answer safely is −32602."""
     if params.mode != "url":
         return Elicitation(params.message, "form", _form(params.requested_schema), None, server)
@@ -75,7 +75,7 @@ def read_question(params: ElicitParams, server: Implementation | None) -> Elicit
     return Elicitation(params.message, "url", None, params.url, server, params.elicitation_id)
 
 
-def read_answer(question: Elicitation, answer: object) -> ElicitResult:
+def read_elicitation_result(question: Elicitation, answer: object) -> ElicitResult:
     """What `on_elicit` gave, as the answer to send; what cannot be one is a `LocalError`."""
     if answer is None:
         return ElicitResult("decline")

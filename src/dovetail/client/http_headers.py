@@ -16,7 +16,7 @@ Paths: TypeAlias = "Mapping[tuple[str, ...], str]"
 
 
 @runtime_checkable
-class Attuned(Protocol):
+class RevisionAwareChannel(Protocol):
     """A channel that goes by the revision."""
 
     def agreed(self, revision: Revision) -> None:
@@ -25,7 +25,7 @@ class Attuned(Protocol):
 
 
 @runtime_checkable
-class WebChannel(Protocol):
+class StreamableHttpChannel(Protocol):
     """A channel over Streamable HTTP."""
 
     mirrored: Mapping[str, Paths]
@@ -38,7 +38,7 @@ class WebChannel(Protocol):
         ...
 
 
-def mirror(tools: Sequence[Tool], channel: WebChannel, revision: Revision) -> list[Tool]:
+def learn_header_arguments(tools: Sequence[Tool], channel: StreamableHttpChannel, revision: Revision) -> list[Tool]:
     """The tools that can be called over HTTP; the channel learns which of their arguments go into headers.
 
     A tool whose annotations are invalid is left out, and a warning says why (2026-07-28 Streamable HTTP, "Custom

@@ -25,7 +25,7 @@ MAX_WAITING = 1000
 """Messages that may wait for an `on_log` that takes its time; more are dropped."""
 
 
-def first_level(level: str | None, *, wanted: bool) -> str | None:
+def initial_log_level(level: str | None, *, wanted: bool) -> str | None:
     """The level to ask servers for; none when nobody listens."""
     if level is None:
         return DEFAULT_LEVEL if wanted else None
@@ -36,7 +36,7 @@ def first_level(level: str | None, *, wanted: bool) -> str | None:
     return level
 
 
-class Logs:
+class LogDelivery:
     """Takes `notifications/message`; an async function gets one message after the other."""
 
     def __init__(self, on_log: OnLog) -> None:

@@ -15,7 +15,7 @@ from dovetail.types.base import RetriedParams
 from dovetail.types.capabilities import Implementation
 from dovetail.types.client_features import InputRequest, InputRequired, method_of
 
-from .server_requests import Answers
+from .server_requests import RequestHandlers
 
 MAX_ROUNDS = 10
 MAX_QUESTIONS = 64
@@ -27,14 +27,14 @@ LONGEST_PAUSE = 5.0
 T = TypeVar("T")
 
 
-class Rounds:
+class InputRounds:
     """The rounds of one call."""
 
     def __init__(
-        self, method: str, answers: Answers, revision: Revision, server: Implementation | None, limit: int
+        self, method: str, handlers: RequestHandlers, revision: Revision, server: Implementation | None, limit: int
     ) -> None:
         self._method = method
-        self._answers = answers
+        self._handlers = handlers
         self._revision = revision
         self._server = server
         self._limit = limit
@@ -63,14 +63,14 @@ class Rounds:
             raise Refused(f"{self._method} asked {len(questions)} questions at once")
         for question in questions.values():
             # First of all: a person is not to answer what then leads nowhere.
-            self._answers.check(method_of(question), self._revision)
-        answers = await together([self._answer(question) for question in questions.values()])
+            self._handlers.check(method_of(question), self._revision)
+        answers = await gather_or_cancel([self._answer(question) for question in questions.values()])
         return dict(zip(questions, answers, strict=True))
 
     async def _answer(self, question: InputRequest) -> dict[str, Any]:
         method = method_of(question)
         try:
-            value = await self._answers.answer(method, question.params, self._revision, self._server)
+            value = await self._handlers.answer(method, question.params, self._revision, self._server)
         except ProtocolError as problem:
             raise InvalidAnswer(f"{self._method} asked what it may not ask: {problem.message}") from problem
         return self._revision.emit_result(method, value)
@@ -81,13 +81,13 @@ class Rounds:
         self._pause = min(self._pause * 2, LONGEST_PAUSE) or FIRST_PAUSE
 
 
-def may_ask_back(revision: Revision, method: str) -> bool:
+def supports_input_required(revision: Revision, method: str) -> bool:
     """Whether a request of this method may be answered with questions ("Supported Requests")."""
     entry = revision.methods.get(method)
     return entry is not None and issubclass(entry.params, RetriedParams)
 
 
-async def together(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+async def gather_or_cancel(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     """The outcomes of all, in order; the first failure, or a cancellation, stops the others."""
     tasks = [asyncio.ensure_future(one) for one in work]
     try:

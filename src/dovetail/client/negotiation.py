@@ -16,7 +16,7 @@ from dovetail.protocol.envelope import SERVER_INFO, request_meta
 from dovetail.protocol.errors import MODERN_CODES, HttpStatus, InvalidAnswer, RemoteError
 from dovetail.protocol.revisions import HANDSHAKE, NEWEST, NEWEST_HANDSHAKE, REVISIONS, Revision
 from dovetail.runtime.connection import Connection
-from dovetail.runtime.pending_requests import Patience
+from dovetail.runtime.pending_requests import Timeouts
 from dovetail.types.capabilities import ClientCapabilities, Implementation, ServerCapabilities
 from dovetail.types.messages import DiscoverResult, InitializeParams, InitializeResult
 from dovetail.types.serialization import Value, load
@@ -66,7 +66,7 @@ def may_speak_sse(refusal: Exception) -> bool:
     return status is not None and (400 <= status < 500 or status == 501) and status not in _KEPT_OUT
 
 
-class Greeting:
+class Negotiator:
     """The first contact over one connection."""
 
     def __init__(
@@ -159,7 +159,7 @@ class Greeting:
 
     async def _request(self, method: str, params: dict[str, Any]) -> Any:
         return await self._connection.pending.request(
-            method, codec.encode(params), Patience(self._timeout), cancellable=False
+            method, codec.encode(params), Timeouts(self._timeout), cancellable=False
         )
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .client import Client
 
 
-class OutputSchemas:
+class OutputValidator:
     """The output schemas of a server's tools, as far as they are known."""
 
     def __init__(self) -> None:

@@ -33,7 +33,7 @@ _HARMLESS = frozenset(
 """Requests that change nothing at a server, or nothing more when they come twice."""
 
 
-class Repeats:
+class RetryPolicy:
     """Knows which requests may be repeated though they may have been served already."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ SECONDS_EACH = 20.0
 """A server that ends as soon as it is used is not started over and over."""
 
 
-class Restarts:
+class RestartPolicy:
     """Counts restarts, and lets one caller at a time begin one."""
 
     def __init__(self) -> None:

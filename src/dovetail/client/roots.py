@@ -22,7 +22,7 @@ def check_roots(given: Sequence[RootLike]) -> None:
         _path(root)
 
 
-def find_roots(given: Sequence[RootLike]) -> list[Root]:
+def readable_roots(given: Sequence[RootLike]) -> list[Root]:
     """Those that exist and can be read now, as file URIs without links, dots or repetitions.
 
     Roots, "Security Considerations": only roots with appropriate permissions are exposed.

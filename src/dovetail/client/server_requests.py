@@ -24,8 +24,8 @@ from dovetail.types.client_features import (
 )
 from dovetail.types.content import Text
 
-from .elicitation import Mode, OnElicit, read_answer, read_question
-from .roots import RootLike, Roots, check_roots, find_roots
+from .elicitation import Mode, OnElicit, read_elicitation, read_elicitation_result
+from .roots import RootLike, Roots, check_roots, readable_roots
 
 if TYPE_CHECKING:
     from dovetail.protocol.revisions.revision import Revision
@@ -42,7 +42,7 @@ UNNAMED_MODEL = "unknown"
 _OPTIONS = {"elicitation/create": "on_elicit", "sampling/createMessage": "on_sample", "roots/list": "roots"}
 
 
-class Answers:
+class RequestHandlers:
     """Knows whom to ask; a plain function runs in a thread, where waiting for a person blocks nobody."""
 
     def __init__(
@@ -124,12 +124,12 @@ class Answers:
         mode = params.mode or "form"
         if mode not in self._modes_of(revision):
             raise ProtocolError(INVALID_PARAMS, f"This client did not declare elicitation by {mode}")
-        question = read_question(params, server)
+        question = read_elicitation(params, server)
         try:
             answer = await self._call(self._on_elicit, question)
         except Refused:
             return ElicitResult("decline")
-        return read_answer(question, answer)
+        return read_elicitation_result(question, answer)
 
     async def _sample(self, params: CreateMessageParams) -> CreateMessageResult:
         from dovetail.protocol.sampling import check_conversation
@@ -150,7 +150,7 @@ class Answers:
         if callable(given):
             given = cast("Sequence[RootLike]", await self._call(given))
         # In a thread: a path may be on a disk that takes its time.
-        found = await self._threads().run(functools.partial(find_roots, given or ()))
+        found = await self._threads().run(functools.partial(readable_roots, given or ()))
         return ListRootsResult(found)
 
     async def _call(self, function: Callable[..., Any], *arguments: object) -> Any:

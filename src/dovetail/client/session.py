@@ -19,8 +19,8 @@ from dovetail.types.serialization import Value
 from dovetail.wire import codec
 from dovetail.wire.jsonrpc import Id, Notification, Request
 
-from .server_requests import Answers
-from .url_elicitation import Visits
+from .server_requests import RequestHandlers
+from .url_elicitation import RequiredUrlElicitations
 
 if TYPE_CHECKING:
     from .client import Client
@@ -33,7 +33,7 @@ _REJECTIONS = {
     "roots/list": "User rejected roots request",
 }
 
-Listener = Callable[[str, dict[str, Any]], None]
+NotificationListener = Callable[[str, dict[str, Any]], None]
 
 
 class ClientSession:
@@ -44,18 +44,18 @@ class ClientSession:
         client: Client,
         extensions: Extensions,
         on_lost: Callable[[], None],
-        answers: Answers | None = None,
+        handlers: RequestHandlers | None = None,
     ) -> None:
         self._client = client
         self._extensions = extensions
-        self._answers = answers or Answers()
+        self._handlers = handlers or RequestHandlers()
         self._on_lost = on_lost
         self.revision: Revision = NEWEST_HANDSHAKE
         self.server: Implementation | None = None
         self._agreed = False
         self.capabilities = ClientCapabilities()
-        self.visits = Visits(self._answers)
-        self.listeners: set[Listener] = {self.visits.notified}
+        self.visits = RequiredUrlElicitations(self._handlers)
+        self.listeners: set[NotificationListener] = {self.visits.notified}
         self.watched: Counter[str] = Counter()
         """How many watch each resource that the server was asked to tell of."""
 
@@ -106,7 +106,7 @@ class ClientSession:
         revision, method = self.revision, call.request.method
         if method == "ping":
             return codec.encode(revision.emit_result("ping", Result()))
-        if self._agreed and self._answers.can_answer(method, revision):
+        if self._agreed and self._handlers.can_answer(method, revision):
             return self._question(call, revision.accept("server", method, call.request.params))
         if (found := self._extensions.requests.get(method)) is not None:
             _, handler = found
@@ -124,7 +124,7 @@ class ClientSession:
         async def work() -> bytes:
             pending.pause()
             try:
-                answer = await self._answers.answer(method, params, self.revision, self.server)
+                answer = await self._handlers.answer(method, params, self.revision, self.server)
             except Refused:
                 raise ProtocolError(REJECTED, _REJECTIONS[method]) from None
             finally:

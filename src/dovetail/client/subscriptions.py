@@ -11,10 +11,10 @@ import msgspec
 
 from dovetail.protocol.envelope import SUBSCRIPTION_ID, meta_of
 from dovetail.protocol.errors import ConnectionLost, DovetailError, NotFound
-from dovetail.runtime.pending_requests import Patience
+from dovetail.runtime.pending_requests import Timeouts
 from dovetail.wire import codec
 
-from .supervisor import Link
+from .supervisor import Supervisor
 
 MAX_UNREAD = 1000
 """Changes kept for a reader that takes its time; of resources beyond it, only the watched ones are named."""
@@ -27,7 +27,7 @@ BRIEF_SECONDS = 1.0
 _ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 _UPDATED = "notifications/resources/updated"
 
-Request = Callable[[str, dict[str, Any]], Awaitable[Any]]
+SendRequest = Callable[[str, dict[str, Any]], Awaitable[Any]]
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -38,12 +38,12 @@ class Change(msgspec.Struct, frozen=True):
 
 
 async def watch(
-    link: Link, meta: dict[str, Any] | None, kinds: Sequence[str], uris: Sequence[str], request: Request
+    supervisor: Supervisor, meta: dict[str, Any] | None, kinds: Sequence[str], uris: Sequence[str], request: SendRequest
 ) -> AsyncGenerator[Change]:
     """Yield each change of what was named; changes that pile up unread are told once."""
-    ear = _Ear(link, meta, kinds, uris)
-    link.session.listeners.add(ear.notified)
-    subscription = asyncio.ensure_future(_subscribe(link, meta, ear, kinds, uris, request))
+    ear = _ChangeCollector(supervisor, meta, kinds, uris)
+    supervisor.session.listeners.add(ear.notified)
+    subscription = asyncio.ensure_future(_subscribe(supervisor, meta, ear, kinds, uris, request))
     subscription.add_done_callback(lambda _: ear.news.set())
     try:
         while True:
@@ -59,21 +59,23 @@ async def watch(
                 subscription.result()
                 return
     finally:
-        link.session.listeners.discard(ear.notified)
+        supervisor.session.listeners.discard(ear.notified)
         subscription.cancel()
         await asyncio.gather(subscription, return_exceptions=True)
 
 
-class _Ear:
+class _ChangeCollector:
     """Takes the notifications that are meant for one watcher."""
 
-    def __init__(self, link: Link, meta: dict[str, Any] | None, kinds: Sequence[str], uris: Sequence[str]) -> None:
-        self.id = link.connection.pending.take_id()
+    def __init__(
+        self, supervisor: Supervisor, meta: dict[str, Any] | None, kinds: Sequence[str], uris: Sequence[str]
+    ) -> None:
+        self.id = supervisor.connection.pending.take_id()
         self.unread: dict[Change, None] = {}
         self.news = asyncio.Event()
         self.refused: NotFound | None = None
         self._subscribed = meta is not None
-        self._not_found = link.agreement.revision.not_found_code
+        self._not_found = supervisor.agreement.revision.not_found_code
         self._lists = {f"notifications/{kind}/list_changed": Change(kind) for kind in kinds}
         self._uris = uris
         self.acknowledged = self._again = False
@@ -118,42 +120,49 @@ class _Ear:
 
 
 async def _subscribe(
-    link: Link, meta: dict[str, Any] | None, ear: _Ear, kinds: Sequence[str], uris: Sequence[str], request: Request
+    supervisor: Supervisor,
+    meta: dict[str, Any] | None,
+    ear: _ChangeCollector,
+    kinds: Sequence[str],
+    uris: Sequence[str],
+    request: SendRequest,
 ) -> None:
     """Keep a subscription open where the revision wants one; otherwise wait for the end of the connection."""
     if meta is not None:
-        await listen(link, meta, kinds, uris, ear.id)
-        while link.web is not None and await _listen_again(link, meta, ear, kinds, uris):
+        await hold_subscription(supervisor, meta, kinds, uris, ear.id)
+        while supervisor.web is not None and await _listen_again(supervisor, meta, ear, kinds, uris):
             pass
         return
-    watched = link.session.watched
+    watched = supervisor.session.watched
     mine: list[str] = []
-    if link.web is not None:
-        await link.web.listening()
+    if supervisor.web is not None:
+        await supervisor.web.listening()
     try:
         for uri in uris:
             await request("resources/subscribe", {"uri": uri})
             watched[uri] += 1
             mine.append(uri)
-        await link.lost()
-        raise ConnectionLost(link.connection.gone or "the connection was closed")
+        await supervisor.lost()
+        raise ConnectionLost(supervisor.connection.gone or "the connection was closed")
     finally:
         for uri in mine:
             watched[uri] -= 1
-            if not watched[uri] and link.connection.gone is None:
+            if not watched[uri] and supervisor.connection.gone is None:
                 del watched[uri]
                 with contextlib.suppress(DovetailError, TimeoutError):
                     async with asyncio.timeout(UNSUBSCRIBE_SECONDS):
                         await request("resources/unsubscribe", {"uri": uri})
 
 
-async def _listen_again(link: Link, meta: dict[str, Any], ear: _Ear, kinds: Sequence[str], uris: Sequence[str]) -> bool:
+async def _listen_again(
+    supervisor: Supervisor, meta: dict[str, Any], ear: _ChangeCollector, kinds: Sequence[str], uris: Sequence[str]
+) -> bool:
     """Follow a subscription that its server has ended, as it does when the token of it has; whether to do so again."""
     loop = asyncio.get_running_loop()
     began = loop.time()
-    ear.begin_again(link.connection.pending.take_id())
+    ear.begin_again(supervisor.connection.pending.take_id())
     try:
-        await listen(link, meta, kinds, uris, ear.id)
+        await hold_subscription(supervisor, meta, kinds, uris, ear.id)
     except DovetailError:
         if ear.acknowledged:
             raise
@@ -161,12 +170,12 @@ async def _listen_again(link: Link, meta: dict[str, Any], ear: _Ear, kinds: Sequ
     return loop.time() - began >= BRIEF_SECONDS
 
 
-async def listen(
-    link: Link, meta: dict[str, Any], kinds: Sequence[str], uris: Sequence[str] = (), id: int | None = None
+async def hold_subscription(
+    supervisor: Supervisor, meta: dict[str, Any], kinds: Sequence[str], uris: Sequence[str] = (), id: int | None = None
 ) -> None:
     """Keep a subscription open until the server ends it."""
     wanted: dict[str, Any] = {f"{kind}ListChanged": True for kind in kinds}
     if uris:
         wanted["resourceSubscriptions"] = list(uris)
     params = codec.encode({"_meta": meta, "notifications": wanted})
-    await link.connection.pending.request("subscriptions/listen", params, Patience(None), id=id)
+    await supervisor.connection.pending.request("subscriptions/listen", params, Timeouts(None), id=id)

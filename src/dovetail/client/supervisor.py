@@ -12,19 +12,19 @@ from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from dovetail.auth.errors import AuthorizationFailed
-from dovetail.client.auth.timeout_pause import Clocks
+from dovetail.client.auth.timeout_pause import PausableTimeouts
 from dovetail.client.targets.resolve import AnyTarget
 from dovetail.protocol.errors import ConnectionLost, DovetailError, HttpStatus, RemoteError
 from dovetail.protocol.revisions import NEWEST_HANDSHAKE, Revision
 from dovetail.runtime.connection import Connection, Trace
-from dovetail.runtime.pending_requests import Patience
+from dovetail.runtime.pending_requests import Timeouts
 from dovetail.transports.base import Channel
 from dovetail.types.capabilities import ClientCapabilities, Implementation
 from dovetail.wire import codec
 
 from . import negotiation
-from .http_headers import Attuned, WebChannel
-from .negotiation import Agreement, Greeting
+from .http_headers import RevisionAwareChannel, StreamableHttpChannel
+from .negotiation import Agreement, Negotiator
 from .session import ClientSession
 
 T = TypeVar("T")
@@ -52,12 +52,12 @@ class SseTarget(Protocol):
 class AttendedTarget(Protocol):
     """A target whose user may have to log in while a request waits."""
 
-    def attend(self, clocks: Clocks) -> None:
+    def attend(self, clocks: PausableTimeouts) -> None:
         """Have the clocks of requests stand still meanwhile."""
         ...
 
 
-class Link:
+class Supervisor:
     """A connection to a server and what was agreed on over it."""
 
     def __init__(
@@ -83,9 +83,9 @@ class Link:
         self._lost = asyncio.Event()
         self._supervisor: asyncio.Task[None] | None = None
         self._renewing = asyncio.Lock()
-        self.web: WebChannel | None = None
+        self.web: StreamableHttpChannel | None = None
         """The channel, where it is one over Streamable HTTP."""
-        self._attuned: Attuned | None = None
+        self._attuned: RevisionAwareChannel | None = None
         self.connection: Connection
         self.session: ClientSession
         self.agreement: Agreement
@@ -130,7 +130,7 @@ class Link:
             for uri in list(self.session.watched):
                 params = codec.encode({"uri": uri})
                 with contextlib.suppress(DovetailError):
-                    await self.connection.pending.request("resources/subscribe", params, Patience(self._timeout))
+                    await self.connection.pending.request("resources/subscribe", params, Timeouts(self._timeout))
             return True
 
     async def unless_lost(self, work: Coroutine[Any, Any, T]) -> T:
@@ -186,7 +186,7 @@ class Link:
         negotiation.remember(key, agreement.revision.era)
         return agreement
 
-    async def _find_out(self, greeting: Greeting, known: str | None) -> Agreement:
+    async def _find_out(self, greeting: Negotiator, known: str | None) -> Agreement:
         """The handshake where it was right before, else a probe; a server that the probe ends is started once more."""
         try:
             if known == "handshake":
@@ -227,7 +227,7 @@ class Link:
         negotiation.remember(self._target.key, negotiation.SSE)
         return agreement
 
-    async def _as_before(self, greeting: Greeting) -> Agreement:
+    async def _as_before(self, greeting: Negotiator) -> Agreement:
         """The handshake without a probe; a server that refuses it now is probed after all."""
         try:
             return await greeting.initialize(NEWEST_HANDSHAKE)
@@ -242,7 +242,7 @@ class Link:
         except ConnectionLost:
             raise ConnectionLost(reason) from None
 
-    async def _pinned(self, greeting: Greeting, revision: Revision) -> Agreement:
+    async def _pinned(self, greeting: Negotiator, revision: Revision) -> Agreement:
         try:
             return await greeting.agree_on(revision)
         except (HttpStatus, RemoteError) as refusal:
@@ -269,20 +269,22 @@ class Link:
     def _connection_lost_reason(self) -> str:
         return self.connection.gone or "the server closed the connection"
 
-    async def _connect(self, channel: Channel) -> Greeting:
+    async def _connect(self, channel: Channel) -> Negotiator:
         self._lost.clear()
         self.session = self._make_session(self._lost.set)
         self.session.capabilities = self._capabilities
-        self._attuned = channel if isinstance(channel, Attuned) else None
-        self.web = channel if isinstance(channel, WebChannel) else None
+        self._attuned = channel if isinstance(channel, RevisionAwareChannel) else None
+        self.web = channel if isinstance(channel, StreamableHttpChannel) else None
         self.connection = Connection(channel, self.session, self._trace)
         if isinstance(self._target, AttendedTarget):
             self._target.attend(self.connection.pending)
         self.connection.open()
         return self._greeting()
 
-    def _greeting(self) -> Greeting:
-        return Greeting(self.connection, self._client, self._capabilities, self._timeout, self._agree, self._log_level)
+    def _greeting(self) -> Negotiator:
+        return Negotiator(
+            self.connection, self._client, self._capabilities, self._timeout, self._agree, self._log_level
+        )
 
     def _agree(self, revision: Revision, server: Implementation | None) -> None:
         self.session.agree(revision, server)

@@ -14,19 +14,19 @@ from dovetail.types.capabilities import Implementation
 from dovetail.types.client_features import ElicitParams, ElicitResult
 from dovetail.types.serialization import load
 
-from .mrtr import together
-from .server_requests import Answers
+from .mrtr import gather_or_cancel
+from .server_requests import RequestHandlers
 
 COMPLETE = "notifications/elicitation/complete"
 MAX_REMEMBERED = 1000
 """Visits that are over and that nobody has asked about yet; the oldest are forgotten."""
 
 
-class Visits:
+class RequiredUrlElicitations:
     """Sends the person to pages and hears when they are done there."""
 
-    def __init__(self, answers: Answers) -> None:
-        self._answers = answers
+    def __init__(self, handlers: RequestHandlers) -> None:
+        self._handlers = handlers
         self._over: deque[str] = deque(maxlen=MAX_REMEMBERED)
         self._news = asyncio.Event()
 
@@ -48,9 +48,9 @@ class Visits:
         for page in pages:
             if page.mode != "url" or page.elicitation_id is None:
                 raise InvalidAnswer("The server refuses a call until a page is visited, and names no page")
-        asking = [self._answers.answer("elicitation/create", page, revision, server) for page in pages]
+        asking = [self._handlers.answer("elicitation/create", page, revision, server) for page in pages]
         try:
-            answers = await together(asking)
+            answers = await gather_or_cancel(asking)
         except ProtocolError as problem:
             raise InvalidAnswer(f"The server asks what it may not ask: {problem.message}") from problem
         if any(isinstance(answer, ElicitResult) and answer.action != "accept" for answer in answers):
@@ -68,9 +68,9 @@ class Visits:
             await self._news.wait()
 
 
-def wants_visit(problem: RemoteError, revision: Revision, answers: Answers) -> bool:
+def requires_url_elicitation(problem: RemoteError, revision: Revision, handlers: RequestHandlers) -> bool:
     """Whether an error asks for a visit that this client may ask its person for."""
-    return problem.code == URL_ELICITATION_REQUIRED and COMPLETE in revision.methods and answers.can_visit(revision)
+    return problem.code == URL_ELICITATION_REQUIRED and COMPLETE in revision.methods and handlers.can_visit(revision)
 
 
 def _pages(refusal: RemoteError) -> list[ElicitParams]:

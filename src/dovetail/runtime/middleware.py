@@ -37,7 +37,7 @@ from dovetail.wire.jsonrpc import Id, Request
 
 from .call import Call
 from .connection import Work
-from .pending_requests import OnProgress, Patience
+from .pending_requests import OnProgress, Timeouts
 
 Role: TypeAlias = Literal["client", "server"]
 Proceed: TypeAlias = "Callable[[Exchange], Awaitable[dict[str, Any]]]"
@@ -240,7 +240,7 @@ async def pass_out(
         if progress is not None:
             body = {**body, "_meta": {**exchange.meta, PROGRESS_TOKEN: id}}
         encoded = codec.encode(body) if body else None
-        raw = await pending.request(method, encoded, Patience(timeout), id=id, on_progress=progress, outlet=call.outlet)
+        raw = await pending.request(method, encoded, Timeouts(timeout), id=id, on_progress=progress, outlet=call.outlet)
         return as_object(method, raw)
 
     exchange = Exchange(role, "out", method, params, terms.revision, peer=terms.client, principal=terms.principal)

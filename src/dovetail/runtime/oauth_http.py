@@ -25,7 +25,7 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 T = TypeVar("T")
 
 
-class Fetcher:
+class OAuthHttp:
     """Runs flows for the server at one URL, whose peers may name places that it could reach itself.
 
     Names are resolved once, and only an address that was looked at is connected to. Where a proxy or a client of the

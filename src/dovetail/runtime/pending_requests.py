@@ -36,7 +36,7 @@ MAX_OUTSTANDING = 256
 """Requests sent and not answered yet; further ones wait, since a peer refuses what is too much for it."""
 
 
-class Patience:
+class Timeouts:
     """How long to wait: a time that progress renews, and a hard maximum that it does not."""
 
     __slots__ = ("maximum", "quiet")
@@ -70,7 +70,7 @@ class _Pending:
         self.on_progress = on_progress
         self.cancellable = True
         self.timer: asyncio.TimerHandle | None = None
-        self.patience: Patience | None = None
+        self.patience: Timeouts | None = None
         self.since = 0.0
         self.deadline = float("inf")
         self.limit = float("inf")
@@ -111,7 +111,7 @@ class PendingRequests:
         self,
         method: str,
         params: bytes | None,
-        patience: Patience,
+        patience: Timeouts,
         *,
         id: int | None = None,
         on_progress: OnProgress | None = None,
@@ -273,7 +273,7 @@ class PendingRequests:
         if pending is not None and not pending.future.done():
             pending.future.set_exception(problem)
 
-    def _arm(self, id: int, pending: _Pending, patience: Patience) -> None:
+    def _arm(self, id: int, pending: _Pending, patience: Timeouts) -> None:
         now, quiet = self._loop.time(), patience.quiet
         pending.patience, pending.since = patience, now
         if patience.maximum is not None:
@@ -284,7 +284,7 @@ class PendingRequests:
         if not self._pauses:
             pending.timer = self._loop.call_at(pending.deadline, self._expire, id, patience)
 
-    def _expire(self, id: Id, patience: Patience) -> None:
+    def _expire(self, id: Id, patience: Timeouts) -> None:
         pending = self._waiting.get(id)
         if pending is None or pending.future.done():
             return

@@ -19,7 +19,7 @@ from dovetail.protocol.errors import (
     RemoteError,
 )
 from dovetail.runtime.call import Call
-from dovetail.runtime.pending_requests import OnProgress, Patience
+from dovetail.runtime.pending_requests import OnProgress, Timeouts
 from dovetail.types.capabilities import ClientCapabilities, Implementation
 from dovetail.types.client_features import (
     CreateMessageResult,
@@ -206,7 +206,7 @@ class Context:
             body["_meta"] = {**(body.get("_meta") or {}), PROGRESS_TOKEN: id}
         encoded = codec.encode(body) if body else None
         return await pending.request(
-            method, encoded, Patience(timeout), id=id, on_progress=progress, outlet=self._call.outlet
+            method, encoded, Timeouts(timeout), id=id, on_progress=progress, outlet=self._call.outlet
         )
 
     def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:

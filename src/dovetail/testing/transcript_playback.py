@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
-from dovetail.client.targets.resolve import Target, find_target
+from dovetail.client.targets.resolve import Target, resolve_target
 from dovetail.protocol.envelope import SERVER_INFO
 from dovetail.wire.jsonrpc import Id
 from dovetail.wire.lines import TooLong
@@ -42,7 +42,7 @@ async def play_back(
     """
     if not isinstance(transcript, Transcript):
         transcript = Transcript.load(transcript)
-    where = find_target(target, None, None)
+    where = resolve_target(target, None, None)
     channel = await where.connect()
     ear = _Ear()
     channel.open(ear)

@@ -9,14 +9,14 @@ from urllib.parse import urljoin
 from dovetail.protocol.errors import ConnectionLost, DovetailError, InvalidAnswer, LocalError
 from dovetail.protocol.headers import standard_headers
 from dovetail.protocol.revisions import Revision
-from dovetail.transports.http.contract import HttpAnswer
-from dovetail.transports.http.requester import Courier, media_type, not_a_message, origin, read_refusal
+from dovetail.transports.http.contract import ClientResponse
+from dovetail.transports.http.requester import HttpRequester, media_type, origin, read_error, unexpected_content
 from dovetail.wire.jsonrpc import Id
 from dovetail.wire.sse import Event, EventParser, EventTooLong
 
 from .base import HIGH_WATER, MAX_LINE, Receiver
 from .message_head import Params, Sent, outline
-from .ordered_sender import Lane
+from .ordered_sender import OrderedSender
 
 logger = logging.getLogger("dovetail")
 
@@ -36,18 +36,18 @@ _INITIALIZED = "notifications/initialized"
 class LegacySseChannel:
     """A channel over HTTP+SSE; when its stream of events ends, it is lost."""
 
-    def __init__(self, courier: Courier, max_event: int = MAX_LINE) -> None:
+    def __init__(self, courier: HttpRequester, max_event: int = MAX_LINE) -> None:
         self._courier = courier
         self._max_event = max_event
         self._parser = EventParser(max_event)
-        self._answer: HttpAnswer | None = None
+        self._answer: ClientResponse | None = None
         self._endpoint = ""
         self._early: list[Event] = []
         self._receiver: Receiver
         self._reader: asyncio.Task[None] | None = None
         self._revision: Revision | None = None
         self._posts: dict[Id, asyncio.Task[None]] = {}
-        self._lane = Lane(self._deliver)
+        self._lane = OrderedSender(self._deliver)
         self._ready = asyncio.Event()
         self._ready.set()
         self._flowing = asyncio.Event()
@@ -64,10 +64,10 @@ class LegacySseChannel:
         answer = self._answer = await self._courier.send("GET", _GET)
         try:
             if answer.status != 200:
-                problem = await read_refusal(answer, self._courier.url, None, 64 * 1024)
+                problem = await read_error(answer, self._courier.url, None, 64 * 1024)
                 raise problem if isinstance(problem, Exception) else ConnectionLost("the stream was refused")
             if media_type(answer) != "text/event-stream":
-                raise not_a_message(answer, self._courier.url)
+                raise unexpected_content(answer, self._courier.url)
             async with asyncio.timeout(ENDPOINT_SECONDS):
                 await self._learn_endpoint(answer)
         except TimeoutError:
@@ -80,7 +80,7 @@ class LegacySseChannel:
             answer.close()
             raise
 
-    async def _learn_endpoint(self, answer: HttpAnswer) -> None:
+    async def _learn_endpoint(self, answer: ClientResponse) -> None:
         while chunk := await answer.chunk():
             events = [event for event in self._parser.feed(chunk) if event.data]
             if not events:
@@ -158,7 +158,7 @@ class LegacySseChannel:
             if self._answer is not None:
                 self._answer.close()
 
-    async def _read(self, answer: HttpAnswer) -> None:
+    async def _read(self, answer: ClientResponse) -> None:
         reason: str | None = "the server ended its stream"
         try:
             self._take(self._early)
@@ -227,7 +227,7 @@ class LegacySseChannel:
                 while await answer.chunk():
                     pass
                 return None
-            return await read_refusal(answer, self._endpoint, id, self._max_event)
+            return await read_error(answer, self._endpoint, id, self._max_event)
         finally:
             answer.close()
 

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Lane(Generic[T]):
+class OrderedSender(Generic[T]):
     """Delivers one after the other; a task runs only while there is something to deliver."""
 
     def __init__(self, deliver: Callable[[T], Awaitable[None]]) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from dovetail import Client
 from dovetail.auth.errors import AuthorizationFailed, LoginNeeded
-from dovetail.client.auth.auto_login import AutomaticLogin
+from dovetail.client.auth.auto_login import AutoLogin
 from dovetail.client.auth.encryption_keys import StoreUnreadable
 from dovetail.client.auth.oauth import OAuth
 from dovetail.client.auth.token_store import default_tokens
@@ -132,7 +132,7 @@ class TestLoggingIn:
     async def test_a_login_that_was_done_meanwhile_is_used(self, user: User) -> None:
         user.leaves()
         async with Rotating() as server:
-            auth = AutomaticLogin(HttpOptions())
+            auth = AutoLogin(HttpOptions())
             assert await auth.headers("POST", server.url) == {}
             await user.logs_in(server)
             assert await auth.refused(server.url, {}, 401, {})
@@ -141,7 +141,7 @@ class TestLoggingIn:
     async def test_many_who_are_refused_at_once_share_one_login(self, user: User) -> None:
         user.sits_down()
         async with Rotating() as server:
-            auth = AutomaticLogin(HttpOptions())
+            auth = AutoLogin(HttpOptions())
             assert all(await asyncio.gather(*[auth.refused(server.url, {}, 401, {}) for _ in range(8)]))
             assert len(server.logins) == 1
 

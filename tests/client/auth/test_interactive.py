@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dovetail.client.auth.interactive import find_browser, presence, wished
+from dovetail.client.auth.interactive import configured_login_mode, find_browser, login_mode
 from dovetail.protocol.errors import LocalError
 
 SCREEN = {"DISPLAY": ":0"}
@@ -31,8 +31,8 @@ def test_the_browser_that_the_user_wants(tmp_path: Path) -> None:
 
 
 def test_a_screen_with_a_browser(opener: dict[str, str]) -> None:
-    assert presence({**opener, **SCREEN}, "linux") == "browser"
-    assert presence({**opener, "WAYLAND_DISPLAY": "wayland-0"}, "linux") == "browser"
+    assert login_mode({**opener, **SCREEN}, "linux") == "browser"
+    assert login_mode({**opener, "WAYLAND_DISPLAY": "wayland-0"}, "linux") == "browser"
 
 
 def test_a_screen_or_a_browser_alone_is_not_enough(opener: dict[str, str]) -> None:
@@ -41,17 +41,17 @@ def test_a_screen_or_a_browser_alone_is_not_enough(opener: dict[str, str]) -> No
 
 
 def test_a_job_of_a_ci_service(opener: dict[str, str]) -> None:
-    assert presence({**opener, **SCREEN, "CI": "true"}, "linux") == "never"
+    assert login_mode({**opener, **SCREEN, "CI": "true"}, "linux") == "never"
 
 
 @pytest.mark.parametrize("wish", ["browser", "print", "never"])
 def test_the_user_knows_better(wish: str, opener: dict[str, str]) -> None:
-    assert presence({**opener, **SCREEN, "CI": "1", "DOVETAIL_LOGIN": wish}, "linux") == wish
+    assert login_mode({**opener, **SCREEN, "CI": "1", "DOVETAIL_LOGIN": wish}, "linux") == wish
 
 
 def test_a_wish_that_nobody_understands() -> None:
     with pytest.raises(LocalError, match="browser, print or never, not 'yes'"):
-        wished({"DOVETAIL_LOGIN": "yes"})
+        configured_login_mode({"DOVETAIL_LOGIN": "yes"})
 
 
 @pytest.mark.parametrize("platform", ["darwin", "win32"])
@@ -68,7 +68,7 @@ def test_a_terminal(terminal: bool, found: str) -> None:
             [
                 sys.executable,
                 "-c",
-                "from dovetail.client.auth.interactive import presence; print(presence({}, 'linux'))",
+                "from dovetail.client.auth.interactive import login_mode; print(presence({}, 'linux'))",
             ],
             stdout=subprocess.PIPE,
             stderr=slave if terminal else subprocess.PIPE,

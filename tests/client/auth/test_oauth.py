@@ -17,7 +17,7 @@ from dovetail.client.auth.token_store import FileTokens, MemoryTokens
 from dovetail.protocol.errors import HttpStatus, LocalError
 from dovetail.transports.http.aiohttp_client import AiohttpClient
 from dovetail.transports.http.contract import HttpOptions
-from dovetail.transports.http.requester import Courier
+from dovetail.transports.http.requester import HttpRequester
 from tests.client.protected import BACK, Protected
 
 LIST = b'{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}'
@@ -28,15 +28,15 @@ def oauth(server: Protected, **how: Any) -> OAuth:
 
 
 @contextlib.asynccontextmanager
-async def sending(server: Protected, auth: OAuth) -> AsyncGenerator[Courier]:
+async def sending(server: Protected, auth: OAuth) -> AsyncGenerator[HttpRequester]:
     client = AiohttpClient(HttpOptions(), server.url)
     try:
-        yield Courier(client, server.url, {}, auth)
+        yield HttpRequester(client, server.url, {}, auth)
     finally:
         await client.close()
 
 
-async def ask(courier: Courier) -> int:
+async def ask(courier: HttpRequester) -> int:
     answer = await courier.send("POST", {"content-type": "application/json"}, LIST)
     answer.close()
     return answer.status

@@ -9,7 +9,7 @@ import pytest
 from dovetail import Client
 from dovetail.client import negotiation
 from dovetail.protocol.errors import ConnectionLost, HttpStatus, InvalidAnswer, LocalError, RemoteError
-from dovetail.transports.http.contract import HttpAnswer, HttpOptions
+from dovetail.transports.http.contract import ClientResponse, HttpOptions
 from tests.client.site import PAGE, Site, Status, legacy, modern
 from tests.support.peer import nothing_left
 from tests.support.scripted import Error, discovery, welcome
@@ -294,7 +294,7 @@ class TestOptions:
 
             async def request(
                 self, method: str, url: str, headers: Mapping[str, str], body: bytes | None
-            ) -> HttpAnswer:
+            ) -> ClientResponse:
                 import json
 
                 message = json.loads(body or b"{}")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dovetail.client.targets.http import HttpTarget, WebSocketTarget
-from dovetail.client.targets.resolve import CommandTarget, MemoryTarget, find_target
+from dovetail.client.targets.resolve import CommandTarget, MemoryTarget, resolve_target
 from dovetail.client.targets.sockets import ChannelTarget, TcpTarget, UnixTarget
 from dovetail.protocol.errors import ConnectionLost, LocalError
 from dovetail.transports.base import Channel
@@ -33,30 +33,30 @@ class TestFinding:
         ],
     )
     def test_a_command_is_a_string_or_a_list_of_words(self, target: Any, words: tuple[str, ...]):
-        found = find_target(target, None, None)
+        found = resolve_target(target, None, None)
         assert isinstance(found, CommandTarget)
         assert found.key == (words, "")
 
     def test_the_same_command_elsewhere_is_another_server(self):
-        here, there = (find_target("python server.py", None, cwd) for cwd in (None, "/tmp"))
+        here, there = (resolve_target("python server.py", None, cwd) for cwd in (None, "/tmp"))
         assert here.key != there.key
 
     def test_a_server_object_is_reached_in_memory(self):
         class Anything:
             async def serve(self, channel: Channel) -> None: ...
 
-        found = find_target(Anything(), None, None)
+        found = resolve_target(Anything(), None, None)
         assert isinstance(found, MemoryTarget)
         assert found.key is None
 
     @pytest.mark.parametrize("target", ["", "   ", [], ()])
     def test_an_empty_command_is_refused(self, target: Any):
         with pytest.raises(LocalError, match="The command to run is empty"):
-            find_target(target, None, None)
+            resolve_target(target, None, None)
 
     def test_a_command_that_cannot_be_read_says_why(self):
         with pytest.raises(LocalError, match=r'The command .python "x. cannot be read: No closing quotation'):
-            find_target('python "x', None, None)
+            resolve_target('python "x', None, None)
 
     @pytest.mark.parametrize(
         ("target", "kind", "key"),
@@ -72,29 +72,29 @@ class TestFinding:
         ],
     )
     def test_an_address(self, target: str, kind: type, key: object):
-        found = find_target(target)
+        found = resolve_target(target)
         assert type(found) is kind
         assert found.key == key
 
     def test_the_path_of_a_socket_that_is_there(self, tmp_path: Path):
         path = str(tmp_path / "s.sock")
-        assert isinstance(find_target(path), CommandTarget)
+        assert isinstance(resolve_target(path), CommandTarget)
         with socket.socket(socket.AF_UNIX) as sock:
             sock.bind(path)
-            assert isinstance(find_target(path), UnixTarget)
+            assert isinstance(resolve_target(path), UnixTarget)
 
     @pytest.mark.parametrize("target", ["tcp://h", "tcp://:1", "tcp://h:x", "tcp://h:99999"])
     def test_a_port_needs_a_host_and_a_number(self, target: str):
         with pytest.raises(LocalError, match="A TCP server is reached as tcp://host:port"):
-            find_target(target)
+            resolve_target(target)
 
     def test_a_socket_needs_a_path(self):
         with pytest.raises(LocalError, match="The path of the socket is missing"):
-            find_target("unix:")
+            resolve_target("unix:")
 
     async def test_a_channel_of_the_users_own_can_be_used_once(self):
         ours, _ = memory_pair()
-        found = find_target(ours)
+        found = resolve_target(ours)
         assert isinstance(found, ChannelTarget)
         assert found.key is None
         assert await found.connect() is ours
@@ -102,12 +102,12 @@ class TestFinding:
             await found.connect()
 
     def test_a_url_may_be_an_argument(self):
-        assert isinstance(find_target("fetch https://example.com", None, None), CommandTarget)
+        assert isinstance(resolve_target("fetch https://example.com", None, None), CommandTarget)
 
     @pytest.mark.parametrize("target", [5, None, b"python", {"command": "python"}, ["python", 5], Path("x.py")])
     def test_anything_else_is_refused(self, target: Any):
         with pytest.raises(LocalError, match="A client connects to a command"):
-            find_target(target, None, None)
+            resolve_target(target, None, None)
 
 
 class TestMemory:
@@ -197,4 +197,4 @@ class TestCommand:
 
     def test_a_client_takes_it_as_it_is(self):
         target = CommandTarget([sys.executable], inherited={}, on_stderr=print)
-        assert find_target(target) is target
+        assert resolve_target(target) is target

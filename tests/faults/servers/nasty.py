@@ -10,7 +10,7 @@ import threading
 import time
 
 from dovetail import Context, Server
-from dovetail.runtime.pending_requests import Patience
+from dovetail.runtime.pending_requests import Timeouts
 
 server = Server("nasty")
 raised = {
@@ -191,7 +191,7 @@ async def ping_the_client(ctx: Context, seconds: float = 30) -> str:
     """Send the client a request and tell what came of it."""
     connection = ctx._call.connection
     try:
-        return repr(await connection.pending.request("ping", None, Patience(seconds), id=77))
+        return repr(await connection.pending.request("ping", None, Timeouts(seconds), id=77))
     except Exception as problem:
         return f"{type(problem).__name__}: {problem}"
 

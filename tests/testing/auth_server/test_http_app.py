@@ -12,7 +12,7 @@ import pytest
 
 from dovetail.auth.discovery import find_server
 from dovetail.protocol.errors import LocalError
-from dovetail.runtime.oauth_http import Fetcher
+from dovetail.runtime.oauth_http import OAuthHttp
 from dovetail.testing import DevAuth
 from dovetail.transports.http.contract import HttpOptions
 from tests.support.http import serving
@@ -75,7 +75,7 @@ async def test_clients_find_it_at_every_well_known_place() -> None:
 
 async def test_our_own_client_reads_the_metadata() -> None:
     async with town(scopes=["read"]) as here:
-        found = await Fetcher(here.auth.issuer, HttpOptions()).run(find_server(here.auth.issuer))
+        found = await OAuthHttp(here.auth.issuer, HttpOptions()).run(find_server(here.auth.issuer))
         found.check_pkce()
         assert found.authorization_response_iss_parameter_supported
         assert found.scopes_supported == ("read", "offline_access")

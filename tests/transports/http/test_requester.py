@@ -10,37 +10,37 @@ import pytest
 from dovetail.protocol.errors import LocalError
 from dovetail.transports.http.aiohttp_client import AiohttpClient
 from dovetail.transports.http.contract import HttpOptions
-from dovetail.transports.http.requester import Courier, TokenAuth, check_given, origin
+from dovetail.transports.http.requester import HttpRequester, TokenAuth, check_user_headers, origin
 from tests.transports.http.handmade import Asked, Handmade, Line
 
 
 @contextlib.asynccontextmanager
-async def courier(server: Handmade, **how: Any) -> AsyncIterator[Courier]:
+async def courier(server: Handmade, **how: Any) -> AsyncIterator[HttpRequester]:
     client = AiohttpClient(HttpOptions(), server.url)
     try:
-        yield Courier(client, server.url, **how)
+        yield HttpRequester(client, server.url, **how)
     finally:
         await client.close()
 
 
 class TestHeaders:
     def test_they_are_taken_as_they_are(self):
-        assert check_given({"X-Key": " a\tb ü ", "x-empty": ""}) == {"x-key": "a\tb ü", "x-empty": ""}
+        assert check_user_headers({"X-Key": " a\tb ü ", "x-empty": ""}) == {"x-key": "a\tb ü", "x-empty": ""}
 
     @pytest.mark.parametrize("name", ["", "a b", "a:b", "ä", "a\r\nb", "a\n"])
     def test_a_name_is_a_token(self, name: str):
         with pytest.raises(LocalError, match="is no name of a header"):
-            check_given({name: "x"})
+            check_user_headers({name: "x"})
 
     @pytest.mark.parametrize("value", ["a\r\nb: c", "a\nb", "a\rb", "a\0b", "\x7f", "€", "x\n"])
     def test_a_value_cannot_bring_another_header(self, value: str):
         with pytest.raises(LocalError, match="The value of the header X-A has a line break"):
-            check_given({"X-A": value})
+            check_user_headers({"X-A": value})
 
     @pytest.mark.parametrize("name", ["Host", "content-length", "Mcp-Session-Id", "MCP-Param-Region", "Accept"])
     def test_what_a_request_is_only_the_client_says(self, name: str):
         with pytest.raises(LocalError, match="is set by the client itself"):
-            check_given({name: "x"})
+            check_user_headers({name: "x"})
 
     async def test_they_go_with_every_request(self):
         async def script(asked: Asked, line: Line) -> None:

@@ -13,7 +13,7 @@ from dovetail.cli.exit_status import OK
 from dovetail.cli.options.client_options import add_output, check_server
 
 if TYPE_CHECKING:
-    from dovetail.client.auth.accounts import Login
+    from dovetail.client.auth.accounts import StoredLogin
 
 _COLUMNS = ("server", "account", "user", "issuer", "token", "scopes")
 
@@ -26,11 +26,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show the logins; never a token."""
-    from dovetail.client.auth.accounts import logins
+    from dovetail.client.auth.accounts import list_logins
     from dovetail.client.auth.token_store import default_tokens
 
     url = None if options.url is None else check_server(options.url)
-    found = asyncio.run(logins(default_tokens(), url))
+    found = asyncio.run(list_logins(default_tokens(), url))
     if options.format == "json":
         output.show_json(found)
     elif found:
@@ -40,12 +40,12 @@ def run(options: argparse.Namespace) -> int:
     return OK
 
 
-def _row(login: Login) -> list[str]:
+def _row(login: StoredLogin) -> list[str]:
     name = login.account + (" (default)" if login.default else "")
     return [login.server, name.strip(), login.user or "", login.issuer, _token(login), " ".join(login.scopes)]
 
 
-def _token(login: Login) -> str:
+def _token(login: StoredLogin) -> str:
     """How long the token is good, and whether another one follows without the user."""
     if login.expires_at is None:
         told = "until revoked"

@@ -42,9 +42,9 @@ async def _login(options: argparse.Namespace, terminal: Terminal | None) -> int:
     from dovetail.auth.challenge import NOTHING
     from dovetail.auth.client_authentication import Client
     from dovetail.auth.errors import AuthorizationFailed
-    from dovetail.client.auth.accounts import logins
+    from dovetail.client.auth.accounts import list_logins
     from dovetail.client.auth.browser_login import loopback
-    from dovetail.client.auth.challenge_probe import knock
+    from dovetail.client.auth.challenge_probe import probe_challenge
     from dovetail.client.auth.grants import BrowserLogin
     from dovetail.client.auth.oauth import OAuth
     from dovetail.client.auth.token_store import default_tokens
@@ -61,14 +61,14 @@ async def _login(options: argparse.Namespace, terminal: Terminal | None) -> int:
         account=options.account,
         scopes=[scope for words in options.scope for scope in words.split()],
     )
-    wanted = await knock(url)
+    wanted = await probe_challenge(url)
     try:
         await oauth.login_anew(url, wanted or NOTHING)
     except AuthorizationFailed as problem:
         if wanted is None:
             raise AuthorizationFailed(f"{url} lets everybody in, and offers no login ({problem})") from problem
         raise
-    [login] = [each for each in await logins(store, url) if each.account == options.account]
+    [login] = [each for each in await list_logins(store, url) if each.account == options.account]
     if options.format == "json":
         output.show_json(login)
     else:

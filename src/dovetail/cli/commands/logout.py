@@ -29,12 +29,12 @@ def run(options: argparse.Namespace) -> int:
 
 async def _logout(options: argparse.Namespace) -> int:
     from dovetail.auth.errors import AuthorizationFailed
-    from dovetail.client.auth.accounts import default_account, labels_at
+    from dovetail.client.auth.accounts import account_labels, default_account
     from dovetail.client.auth.oauth import OAuth
     from dovetail.client.auth.token_store import default_tokens
 
     url, store = check_server(options.url), default_tokens()
-    there = await labels_at(store, url)
+    there = await account_labels(store, url)
     if options.all:
         wanted = there
     else:

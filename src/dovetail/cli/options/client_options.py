@@ -119,11 +119,11 @@ def _credentials(options: argparse.Namespace) -> Credentials | None:
         return None if options.token_env is None else from_environment("--token-env", options.token_env)
     if options.token_env is not None:
         raise UsageError("--account and --token-env are two ways to get in: take one")
-    from dovetail.client.auth.auto_login import AutomaticLogin
+    from dovetail.client.auth.auto_login import AutoLogin
     from dovetail.transports.http.contract import HttpOptions
 
     check_server(options.target)
-    return AutomaticLogin(HttpOptions(), options.account)
+    return AutoLogin(HttpOptions(), options.account)
 
 
 def from_environment(option: str, variable: str) -> str:

@@ -20,7 +20,7 @@ _WHO = ("email", "preferred_username", "name", "sub")
 """What an identity token calls its user, the best for people first."""
 
 
-class Login(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class StoredLogin(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What may be told of an account; never a token."""
 
     server: str
@@ -39,7 +39,7 @@ class Login(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Whether it is renewed without the user."""
 
 
-async def logins(store: FileTokens, url: str | None = None) -> list[Login]:
+async def list_logins(store: FileTokens, url: str | None = None) -> list[StoredLogin]:
     """All logins in a store, or those at one server."""
     wanted = None if url is None else account_name(url)
     labels: dict[str, list[str]] = {}
@@ -47,7 +47,7 @@ async def logins(store: FileTokens, url: str | None = None) -> list[Login]:
         server, _, label = name.partition(" ")
         if wanted is None or server == wanted:
             labels.setdefault(server, []).append(label)
-    found: list[Login] = []
+    found: list[StoredLogin] = []
     for server, names in labels.items():
         for label in names:
             content = await store.load(f"{server} {label}".strip())
@@ -61,7 +61,7 @@ async def logins(store: FileTokens, url: str | None = None) -> list[Login]:
     return found
 
 
-async def labels_at(store: FileTokens, url: str) -> list[str]:
+async def account_labels(store: FileTokens, url: str) -> list[str]:
     """The names of the accounts at a server; the one without a name is the empty one."""
     kept = [name.partition(" ") for name in await store.names()]
     return [label for server, _, label in kept if server == account_name(url)]
@@ -69,7 +69,7 @@ async def labels_at(store: FileTokens, url: str) -> list[str]:
 
 async def default_account(store: FileTokens, url: str) -> str:
     """The account that is meant where none is named: the one without a name, or the only one."""
-    labels = await labels_at(store, url)
+    labels = await account_labels(store, url)
     preferred = _preferred(labels)
     if preferred is None:
         raise AuthorizationFailed(
@@ -85,9 +85,9 @@ def _preferred(labels: list[str]) -> str | None:
     return labels[0] if len(labels) == 1 else None
 
 
-def _described(server: str, label: str, account: Account, *, default: bool) -> Login:
+def _described(server: str, label: str, account: Account, *, default: bool) -> StoredLogin:
     tokens = account.tokens
-    return Login(
+    return StoredLogin(
         server=server,
         account=label,
         default=default,

@@ -11,7 +11,7 @@ from dovetail.auth.errors import ClientNeeded, LoginNeeded
 from dovetail.transports.http.contract import HttpOptions
 from dovetail.userdata.folders import user_folder
 
-from .interactive import presence
+from .interactive import login_mode
 
 if TYPE_CHECKING:
     from .browser_login import OpenPage
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _NOTHING: Mapping[str, str] = {}
 
 
-class AutomaticLogin:
+class AutoLogin:
     """Credentials for the server at the first URL that it is used with, from the user's own store.
 
     A login that is stored is sent with the first request; else nothing is done before a server wants it. Then the user
@@ -56,7 +56,7 @@ class AutomaticLogin:
         if self._oauth is None:
             if status != 401 or not _wants_token(headers):
                 return False
-            if presence() == "never" and not self._known(url):
+            if login_mode() == "never" and not self._known(url):
                 raise _nobody(url)
         try:
             return await (self._oauth or await self._choose(url)).refused(url, sent, status, headers)
@@ -97,7 +97,7 @@ class AutomaticLogin:
 
         @contextlib.asynccontextmanager
         async def doorway() -> AsyncGenerator[tuple[str, OpenPage]]:
-            if presence() == "never":
+            if login_mode() == "never":
                 raise _nobody(url, label)
             from .browser_login import loopback
 

@@ -16,7 +16,7 @@ from dovetail.auth import url_guard
 from dovetail.auth.errors import AuthorizationFailed, LoginNeeded, Untrusted
 from dovetail.protocol.errors import LocalError
 
-from .interactive import LOGIN_VARIABLE, find_browser, wished
+from .interactive import LOGIN_VARIABLE, configured_login_mode, find_browser
 
 LOGIN_SECONDS = 300.0
 """How long a user may take."""
@@ -38,7 +38,7 @@ _HEADERS = (
 _PAGE = "<!doctype html><title>{0}</title><p>{0}</p>"
 
 
-def say(text: str) -> None:
+def print_to_stderr(text: str) -> None:
     """Tell the user, where output of a program does not go."""
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
@@ -49,7 +49,7 @@ async def loopback(
     redirect_uri: str | None = None,
     *,
     browser: Sequence[str] | None = None,
-    tell: Callable[[str], None] = say,
+    tell: Callable[[str], None] = print_to_stderr,
     pasted: Pasted | None = None,
     seconds: float = LOGIN_SECONDS,
 ) -> AsyncGenerator[tuple[str, OpenPage]]:
@@ -60,7 +60,7 @@ async def loopback(
     with `pasted` they can bring the answer themselves.
     """
     words = _found_browser() if browser is None else list(browser)
-    callback = Callback(redirect_uri)
+    callback = LoopbackCallback(redirect_uri)
     async with callback:
 
         async def open_page(url: str) -> str:
@@ -83,7 +83,7 @@ async def loopback(
         yield callback.redirect_uri, open_page
 
 
-async def _read(pasted: Pasted, callback: Callback, tell: Callable[[str], None]) -> None:
+async def _read(pasted: Pasted, callback: LoopbackCallback, tell: Callable[[str], None]) -> None:
     """Take the answer from what the user pastes; what is none is told, and does no harm."""
     tell(
         "If that is on another machine, its browser will find nothing in the end: then paste the address that it shows."
@@ -96,7 +96,7 @@ async def _read(pasted: Pasted, callback: Callback, tell: Callable[[str], None])
             tell(f"This is not the end of this login: it begins with {callback.redirect_uri}?")
 
 
-class Callback:
+class LoopbackCallback:
     """Waits on 127.0.0.1 for one answer, to the login that was begun; whatever else comes is turned away."""
 
     def __init__(self, redirect_uri: str | None = None) -> None:
@@ -197,7 +197,7 @@ def check_page(url: str) -> None:
 
 
 def _found_browser() -> list[str]:
-    wish = wished()
+    wish = configured_login_mode()
     if wish == "never":
         raise LoginNeeded(f"A login is needed, and {LOGIN_VARIABLE} says that nobody is there to log in")
     return [] if wish == "print" else find_browser() or []

@@ -21,7 +21,7 @@ MIN_KEY = 32
 
 _REMEDY = f"unlock it, or do without it: {KEYRING_VARIABLE}=off"
 
-Origin: TypeAlias = Literal["environment", "keyring", "file"]
+KeyOrigin: TypeAlias = Literal["environment", "keyring", "file"]
 
 
 class StoreUnreadable(LocalError):
@@ -76,7 +76,7 @@ class KeyringKey:
         if self._off:
             raise StoreUnreadable(f"{what}, and {KEYRING_VARIABLE}=off forbids to look there")
         try:
-            key = system_keyring.read(self._name) if system_keyring.found() else None
+            key = system_keyring.read(self._name) if system_keyring.is_available() else None
         except KeyringFailed as problem:
             raise StoreUnreadable(f"{what}. {problem}: unlock it, or remove the file and log in again") from problem
         if key is None:
@@ -123,20 +123,20 @@ class KeyFile:
         return self.find()
 
 
-SOURCES: Mapping[Origin, Callable[[Path, Mapping[str, str]], KeySource]] = {
+KEY_SOURCES: Mapping[KeyOrigin, Callable[[Path, Mapping[str, str]], KeySource]] = {
     "environment": EnvironmentKey,
     "keyring": KeyringKey,
     "file": KeyFile,
 }
 
 
-def best_origin(environ: Mapping[str, str]) -> Origin:
+def preferred_key_origin(environ: Mapping[str, str]) -> KeyOrigin:
     """Where the key of a new file is to come from."""
     if environ.get(KEY_VARIABLE) is not None:
         return "environment"
     if environ.get(KEYRING_VARIABLE) == "off":
         return "file"
     try:
-        return "keyring" if system_keyring.found() else "file"
+        return "keyring" if system_keyring.is_available() else "file"
     except KeyringFailed as problem:
         raise StoreUnreadable(f"{problem}: {_REMEDY}") from problem

@@ -18,23 +18,23 @@ from dovetail.auth.discovery import Discovered
 from dovetail.auth.dpop import Prover
 from dovetail.auth.metadata import AuthorizationServer
 from dovetail.auth.tokens import Account, Tokens
-from dovetail.runtime.oauth_http import Fetcher
+from dovetail.runtime.oauth_http import OAuthHttp
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from .browser_login import OpenPage
 
-Doorway: TypeAlias = "Callable[[], AbstractAsyncContextManager[tuple[str, OpenPage]]]"
+LoginRedirect: TypeAlias = "Callable[[], AbstractAsyncContextManager[tuple[str, OpenPage]]]"
 """Opens for one login: the redirect URI, and what sends the user to a page."""
 Assertion: TypeAlias = "str | Callable[[], str | Awaitable[str]]"
 """A token that somebody else gave out, or a function that gives one."""
 
 
-class Situation(msgspec.Struct, frozen=True, kw_only=True):
+class GrantContext(msgspec.Struct, frozen=True, kw_only=True):
     """Where a token is to be had, and what is known so far."""
 
-    fetch: Fetcher
+    fetch: OAuthHttp
     found: Discovered
     challenge: Challenge
     before: tuple[str, ...]
@@ -74,10 +74,10 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Way(Protocol):
+class Grant(Protocol):
     """One of the ways."""
 
-    async def obtain(self, at: Situation) -> Account:
+    async def obtain(self, at: GrantContext) -> Account:
         """Get a token."""
         ...
 
@@ -86,14 +86,14 @@ class BrowserLogin:
     """The user logs in on a page of the authorization server: an authorization code with PKCE."""
 
     def __init__(
-        self, doorway: Doorway, *, name: str, client: Client | None = None, document: str | None = None
+        self, doorway: LoginRedirect, *, name: str, client: Client | None = None, document: str | None = None
     ) -> None:
         self._doorway = doorway
         self._name = name
         self._client = client
         self._document = document
 
-    async def obtain(self, at: Situation) -> Account:
+    async def obtain(self, at: GrantContext) -> Account:
         """Get a token."""
         server = at.found.server
         server.check_pkce()
@@ -138,7 +138,7 @@ class ClientCredentials:
     ) -> None:
         self._client = Client(id=client_id, secret=secret, key=private_key, kid=kid, issuer=issuer)
 
-    async def obtain(self, at: Situation) -> Account:
+    async def obtain(self, at: GrantContext) -> Account:
         """Get a token."""
         self._client = client = at.own(self._client)
         wanted = at.scopes()
@@ -153,7 +153,7 @@ class WorkloadIdentity:
         self._client = Client(id=client_id, issuer=issuer)
         self._assertion = assertion
 
-    async def obtain(self, at: Situation) -> Account:
+    async def obtain(self, at: GrantContext) -> Account:
         """Get a token."""
         self._client = client = at.own(self._client)
         wanted = at.scopes()
@@ -181,7 +181,7 @@ class EnterpriseLogin:
         self._idp_issuer = idp_issuer
         self._id_token = id_token
 
-    async def obtain(self, at: Situation) -> Account:
+    async def obtain(self, at: GrantContext) -> Account:
         """Get a token."""
         self._client = client = at.own(self._client)
         wanted, found = at.scopes(), at.found
@@ -198,7 +198,7 @@ class EnterpriseLogin:
         return at.account(client, tokens, wanted)
 
 
-def through(open_page: OpenPage, redirect_uri: str) -> Doorway:
+def fixed_redirect(open_page: OpenPage, redirect_uri: str) -> LoginRedirect:
     """A doorway of the user's own."""
 
     @asynccontextmanager

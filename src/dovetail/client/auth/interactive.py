@@ -12,23 +12,23 @@ from dovetail.protocol.errors import LocalError
 LOGIN_VARIABLE = "DOVETAIL_LOGIN"
 """Says it, where it cannot be seen: a browser is opened, an address is printed, or nobody is there."""
 
-Presence: TypeAlias = Literal["browser", "print", "never"]
+LoginMode: TypeAlias = Literal["browser", "print", "never"]
 
 
-def wished(environ: Mapping[str, str] = os.environ) -> Presence | None:
+def configured_login_mode(environ: Mapping[str, str] = os.environ) -> LoginMode | None:
     """What the user says of it."""
     wish = environ.get(LOGIN_VARIABLE)
-    if wish and wish not in get_args(Presence):
+    if wish and wish not in get_args(LoginMode):
         raise LocalError(f"{LOGIN_VARIABLE} is browser, print or never, not {wish!r}")
-    return cast("Presence", wish) if wish else None
+    return cast("LoginMode", wish) if wish else None
 
 
-def presence(environ: Mapping[str, str] = os.environ, platform: str = sys.platform) -> Presence:
+def login_mode(environ: Mapping[str, str] = os.environ, platform: str = sys.platform) -> LoginMode:
     """What the user says of it, else what can be seen: a screen with a browser, or a terminal.
 
     A job of a CI service has neither; some pretend to.
     """
-    if (wish := wished(environ)) is not None:
+    if (wish := configured_login_mode(environ)) is not None:
         return wish
     if environ.get("CI"):
         return "never"

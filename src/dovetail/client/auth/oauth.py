@@ -23,12 +23,12 @@ from dovetail.auth.jwk import SigningKey
 from dovetail.auth.step_up import StepUp
 from dovetail.auth.tokens import Account
 from dovetail.protocol.errors import LocalError
-from dovetail.runtime.oauth_http import Fetcher
+from dovetail.runtime.oauth_http import OAuthHttp
 from dovetail.transports.http.contract import HttpOptions
 from dovetail.transports.http.requester import origin
 
 from .browser_login import OpenPage, loopback
-from .grants import BrowserLogin, Doorway, Situation, Way, through
+from .grants import BrowserLogin, Grant, GrantContext, LoginRedirect, fixed_redirect
 from .token_store import MemoryTokens, TokenStore, account_name, default_tokens
 
 logger = logging.getLogger("dovetail")
@@ -53,7 +53,7 @@ class OAuth:
 
     def __init__(
         self,
-        way: Way | None = None,
+        way: Grant | None = None,
         *,
         client_id: str | None = None,
         client_secret: str | None = None,
@@ -174,7 +174,7 @@ class OAuth:
         if self._url is None:
             self._url = url
             self._name = account_name(url, self._label)
-            self._fetch = Fetcher(url, self._options)
+            self._fetch = OAuthHttp(url, self._options)
         elif origin(url) != origin(self._url):
             raise LocalError(f"This login is for {self._url}: another server needs an OAuth of its own")
 
@@ -318,7 +318,7 @@ class OAuth:
         prover = self._prover
         if prover is None and (self._dpop or bound):
             prover = Prover(SigningKey.generate())
-        situation = Situation(
+        situation = GrantContext(
             fetch=self._fetch,
             found=found,
             challenge=challenge,
@@ -334,9 +334,9 @@ class OAuth:
         return account
 
 
-def _doorway(open_page: OpenPage | None, redirect_uri: str | None) -> Doorway:
+def _doorway(open_page: OpenPage | None, redirect_uri: str | None) -> LoginRedirect:
     if open_page is None:
         return partial(loopback, redirect_uri)
     if redirect_uri is None:
         raise LocalError("With an open_page of your own, say where users are sent back to: redirect_uri")
-    return through(open_page, redirect_uri)
+    return fixed_redirect(open_page, redirect_uri)

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from dovetail.protocol.errors import LocalError
 
-from .interactive import presence
+from .interactive import login_mode
 
 ATTENDED_SECONDS = 60.0
 """How long a keyring may take where somebody can unlock it."""
@@ -29,7 +29,7 @@ class KeyringFailed(LocalError):
     """The keyring is there, and does not do what it is asked."""
 
 
-def found() -> bool:
+def is_available() -> bool:
     """Whether there is a keyring that encrypts, and a package to reach it with."""
     return importlib.util.find_spec("keyring") is not None and _bounded(_usable)
 
@@ -56,7 +56,7 @@ def _usable() -> bool:
 
 
 def _bounded(work: Callable[[], T]) -> T:
-    seconds = UNATTENDED_SECONDS if presence() == "never" else ATTENDED_SECONDS
+    seconds = UNATTENDED_SECONDS if login_mode() == "never" else ATTENDED_SECONDS
     outcomes: list[T] = []
     problems: list[Exception] = []
 

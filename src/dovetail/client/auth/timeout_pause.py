@@ -8,7 +8,7 @@ from typing import Protocol
 from dovetail.transports.http.contract import Auth
 
 
-class Clocks(Protocol):
+class PausableTimeouts(Protocol):
     """Those of the requests that wait for an answer."""
 
     def pause(self) -> None:
@@ -20,12 +20,12 @@ class Clocks(Protocol):
         ...
 
 
-class Unhurried:
+class PausingAuth:
     """Credentials; the time that it takes to get others counts towards no timeout."""
 
     def __init__(self, auth: Auth) -> None:
         self._auth = auth
-        self.clocks: Clocks | None = None
+        self.clocks: PausableTimeouts | None = None
         # Asked for each request, so nothing stands in between.
         self.headers = auth.headers
         self.accepted = auth.accepted

@@ -17,7 +17,15 @@ from dovetail.protocol.errors import LocalError
 from dovetail.userdata.folders import user_folder
 from dovetail.userdata.private_file import FileUnusable, private_folder, read_file, try_lock, write_private
 
-from .encryption_keys import KEY_VARIABLE, SOURCES, EnvironmentKey, KeySource, Origin, StoreUnreadable, best_origin
+from .encryption_keys import (
+    KEY_SOURCES,
+    KEY_VARIABLE,
+    EnvironmentKey,
+    KeyOrigin,
+    KeySource,
+    StoreUnreadable,
+    preferred_key_origin,
+)
 
 MAX_LABEL = 100
 HELD_SECONDS = 330.0
@@ -71,7 +79,7 @@ class _Sealed(msgspec.Struct, frozen=True):
     """The file: what its key is to be had from, and what can be told without it."""
 
     version: Literal[1]
-    key: Origin
+    key: KeyOrigin
     owners: tuple[str, ...]
     """Digests of the first words of all names."""
     content: bytes
@@ -89,7 +97,7 @@ class FileTokens:
         self.path = user_folder(environ) / "accounts" if path is None else Path(path)
         self._environ = environ
         EnvironmentKey(self.path, environ)  # refused now rather than in the middle of a login
-        self._keys: dict[Origin, bytes] = {}
+        self._keys: dict[KeyOrigin, bytes] = {}
 
     async def load(self, name: str) -> bytes | None:
         """What was saved under a name."""
@@ -174,7 +182,7 @@ class FileTokens:
         if not kept:
             self.path.unlink(missing_ok=True)
             return
-        origin = best_origin(self._environ) if sealed is None else sealed.key
+        origin = preferred_key_origin(self._environ) if sealed is None else sealed.key
         if sealed is None:
             self._keys[origin] = self._source(origin).make()
         owners = sorted({_digest(each.partition(" ")[0]) for each in kept})
@@ -184,8 +192,8 @@ class FileTokens:
         except FileUnusable as problem:
             raise StoreUnreadable(str(problem)) from problem
 
-    def _source(self, origin: Origin) -> KeySource:
-        return SOURCES[origin](self.path, self._environ)
+    def _source(self, origin: KeyOrigin) -> KeySource:
+        return KEY_SOURCES[origin](self.path, self._environ)
 
 
 def default_tokens(purpose: str = "accounts", environ: Mapping[str, str] = os.environ) -> FileTokens:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from dovetail import __version__
-from dovetail.client.auth.auto_login import AutomaticLogin
-from dovetail.client.auth.timeout_pause import Clocks, Unhurried
+from dovetail.client.auth.auto_login import AutoLogin
+from dovetail.client.auth.timeout_pause import PausableTimeouts, PausingAuth
 from dovetail.protocol.errors import LocalError
 from dovetail.transports.base import Channel
 from dovetail.transports.http.contract import Auth, HttpClient, HttpOptions
-from dovetail.transports.http.requester import MAX_REFUSALS, Courier, TokenAuth, check_given
+from dovetail.transports.http.requester import MAX_REFUSALS, HttpRequester, TokenAuth, check_user_headers
 
 if TYPE_CHECKING:
     from dovetail.transports.legacy_sse import LegacySseChannel
@@ -22,22 +22,22 @@ Credentials: TypeAlias = "str | Callable[[], str | Awaitable[str]] | Auth | Lite
 """A bearer token, a function that gives one, something that makes headers, or False: none, whatever a server wants."""
 
 
-class Reach:
+class HttpSettings:
     """What every request to a server behind a URL is sent with."""
 
     def __init__(
         self, headers: Mapping[str, str] | None, auth: Credentials | None, options: HttpOptions | None
     ) -> None:
-        self.headers = {"user-agent": f"dovetail/{__version__}", **check_given(headers or {})}
+        self.headers = {"user-agent": f"dovetail/{__version__}", **check_user_headers(headers or {})}
         self.options = options or HttpOptions()
         given = "authorization" in self.headers
         if given and not (auth is None or auth is False):
             raise LocalError("Credentials go into auth, or into headers as Authorization, not into both")
         if auth is None and not given:
-            auth = AutomaticLogin(self.options)
+            auth = AutoLogin(self.options)
         elif isinstance(auth, str) or callable(auth):
             auth = TokenAuth(auth)
-        self.auth = None if auth is None or auth is False else Unhurried(auth)
+        self.auth = None if auth is None or auth is False else PausingAuth(auth)
 
 
 class HttpTarget:
@@ -45,7 +45,7 @@ class HttpTarget:
 
     restartable = False
 
-    def __init__(self, url: str, reach: Reach) -> None:
+    def __init__(self, url: str, reach: HttpSettings) -> None:
         check_url(url)
         self._url = url.partition("#")[0]
         self._reach = reach
@@ -66,7 +66,7 @@ class HttpTarget:
         await channel.connect()
         return channel
 
-    def attend(self, clocks: Clocks) -> None:
+    def attend(self, clocks: PausableTimeouts) -> None:
         """Have the clocks of requests stand still while a user logs in."""
         if self._reach.auth is not None:
             self._reach.auth.clocks = clocks
@@ -77,7 +77,7 @@ class HttpTarget:
         if client is not None:
             await client.close()
 
-    def _courier(self) -> Courier:
+    def _courier(self) -> HttpRequester:
         options = self._reach.options
         client = options.client
         if client is None:
@@ -86,7 +86,7 @@ class HttpTarget:
             from dovetail.transports.http.aiohttp_client import AiohttpClient
 
             client = self._client = AiohttpClient(options, self._url)
-        return Courier(client, self._url, self._reach.headers, self._reach.auth)
+        return HttpRequester(client, self._url, self._reach.headers, self._reach.auth)
 
 
 class WebSocketTarget:
@@ -94,7 +94,7 @@ class WebSocketTarget:
 
     restartable = False
 
-    def __init__(self, url: str, reach: Reach) -> None:
+    def __init__(self, url: str, reach: HttpSettings) -> None:
         check_url(url)
         self._url = url.partition("#")[0]
         self._web = "http" + self._url[2:]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dovetail.transports.http.contract import HttpOptions
     from dovetail.transports.memory import MemoryChannel
 
-    from .http import Credentials, HttpTarget, Reach, WebSocketTarget
+    from .http import Credentials, HttpSettings, HttpTarget, WebSocketTarget
 
 logger = logging.getLogger("dovetail")
 
@@ -116,22 +116,22 @@ AnyTarget: TypeAlias = (
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
-def reach_with(
+def http_settings(
     headers: Mapping[str, str] | None, auth: Credentials | None, options: HttpOptions | None
-) -> Reach | None:
+) -> HttpSettings | None:
     """What a user gave for servers behind a URL, if anything."""
     if headers is None and auth is None and options is None:
         return None
-    from .http import Reach
+    from .http import HttpSettings
 
-    return Reach(headers, auth, options)
+    return HttpSettings(headers, auth, options)
 
 
-def find_target(
+def resolve_target(
     target: Target,
     env: Mapping[str, str] | None = None,
     cwd: str | os.PathLike[str] | None = None,
-    reach: Reach | None = None,
+    reach: HttpSettings | None = None,
 ) -> AnyTarget:
     """Understand what a user gave as the target."""
     found = _address(target, reach) if isinstance(target, str) else None
@@ -157,7 +157,7 @@ def find_target(
     return CommandTarget(words, env, cwd)
 
 
-def _address(target: str, reach: Reach | None) -> AnyTarget | None:
+def _address(target: str, reach: HttpSettings | None) -> AnyTarget | None:
     """A target that is an address and no command."""
     if reach is None and (path := socket_path(target)) is not None:
         return UnixTarget(path)
@@ -170,9 +170,9 @@ def _address(target: str, reach: Reach | None) -> AnyTarget | None:
     if kind not in ("http", "https", "ws", "wss"):
         given = " with headers or auth" if kind == "tcp" else ""
         raise LocalError(f"{target!r} cannot be reached{given}: http, https, ws, wss, unix and tcp can")
-    from .http import HttpTarget, Reach, WebSocketTarget
+    from .http import HttpSettings, HttpTarget, WebSocketTarget
 
-    how = reach or Reach(None, None, None)
+    how = reach or HttpSettings(None, None, None)
     return HttpTarget(target, how) if kind.startswith("http") else WebSocketTarget(target, how)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from dovetail.client.client import Client
-from dovetail.client.retry_policy import Repeats
+from dovetail.client.retry_policy import RetryPolicy
 from dovetail.client.targets.resolve import Target
 from dovetail.host.limits import Limits
 from dovetail.protocol.errors import DovetailError, InvalidAnswer, NotFound
@@ -46,13 +46,13 @@ class BoundedClient(Client):
         super().__init__(target, **options)
         self._limits = limits
         self._on_problem = on_problem
-        self._repeats = _Never()
+        self._retry_policy = _Never()
 
     async def lost(self) -> str:
         """Wait until the server is gone; why."""
-        link = self._open_link()
-        await link.lost()
-        return link.connection.gone or "the connection was closed"
+        supervisor = self._connected()
+        await supervisor.lost()
+        return supervisor.connection.gone or "the connection was closed"
 
     def complain(self, problem: str) -> None:
         """Say what is wrong with the server."""
@@ -61,7 +61,7 @@ class BoundedClient(Client):
     @property
     def gone(self) -> bool:
         """Whether the server is gone, which its keeper may not have noticed yet."""
-        return self._link is None or self._link.connection.gone is not None
+        return self._supervisor is None or self._supervisor.connection.gone is not None
 
     @property
     def era(self) -> Literal["handshake", "envelope"]:
@@ -91,7 +91,7 @@ class BoundedClient(Client):
                     yield item
 
 
-class _Never(Repeats):
+class _Never(RetryPolicy):
     """Learns of no tool that it may be called twice."""
 
     def learn(self, tools: object) -> None:

@@ -212,10 +212,10 @@ class _Source:
 
     async def run(self, flow: Flow[T]) -> T:
         """Run a flow to its end, at places that the issuer may name."""
-        from dovetail.runtime.oauth_http import Fetcher
+        from dovetail.runtime.oauth_http import OAuthHttp
         from dovetail.transports.http.contract import HttpOptions
 
-        return await Fetcher(self._issuer, self._http or HttpOptions()).run(flow)
+        return await OAuthHttp(self._issuer, self._http or HttpOptions()).run(flow)
 
 
 def _look_at(task: asyncio.Task[None]) -> None:

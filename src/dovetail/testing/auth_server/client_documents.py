@@ -6,7 +6,7 @@ from dovetail.auth.errors import AuthorizationFailed, plain
 from dovetail.auth.http import get
 from dovetail.auth.registration import check_document_url
 from dovetail.protocol.errors import LocalError
-from dovetail.runtime.oauth_http import Fetcher
+from dovetail.runtime.oauth_http import OAuthHttp
 from dovetail.transports.http.contract import HttpOptions
 
 from .clients import KnownClient, read_document
@@ -30,7 +30,7 @@ class Documents:
             return known
         try:
             check_document_url(url)
-            response = await Fetcher(issuer, self._options).send(get(url))
+            response = await OAuthHttp(issuer, self._options).send(get(url))
             if response.status != 200:
                 raise Problem("invalid_client", f"{plain(url)} answered {response.status} instead of a document")
             client = read_document(url, response.body)

@@ -46,7 +46,7 @@ class AiohttpClient:
         )
         self._failures = (aiohttp.ClientError, OSError, ValueError)
 
-    async def request(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> AiohttpAnswer:
+    async def request(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> AiohttpResponse:
         """Send one request."""
         data: object = body
         if body is not None and len(body) > _LARGE:
@@ -60,7 +60,7 @@ class AiohttpClient:
             )
         except self._failures as problem:
             raise ConnectionLost(self._why(url, problem)) from problem
-        return AiohttpAnswer(answer, self._failures)
+        return AiohttpResponse(answer, self._failures)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -88,7 +88,7 @@ class AiohttpClient:
         return f"Could not reach {place}: {str(problem) or type(problem).__name__}"
 
 
-class AiohttpAnswer:
+class AiohttpResponse:
     """An answer of aiohttp's."""
 
     __slots__ = ("_answer", "_content", "_failures", "headers", "status")

@@ -11,7 +11,7 @@ import msgspec
 CONNECT_SECONDS = 10.0
 
 
-class HttpAnswer(Protocol):
+class ClientResponse(Protocol):
     """The answer to one request, once its headers are there."""
 
     @property
@@ -39,7 +39,7 @@ class HttpAnswer(Protocol):
 class HttpClient(Protocol):
     """Sends requests over connections that it keeps for the next one; used on one event loop."""
 
-    async def request(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> HttpAnswer:
+    async def request(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> ClientResponse:
         """The answer, of whatever status. Follows no redirect, keeps no cookies.
 
         Raises `ConnectionLost` where there is none. A cancelled request ends its connection.

@@ -23,7 +23,7 @@ from dovetail.wire import codec
 from dovetail.wire.jsonrpc import Failure, Id
 
 if TYPE_CHECKING:
-    from .contract import Auth, HttpAnswer, HttpClient
+    from .contract import Auth, ClientResponse, HttpClient
 
 MAX_REDIRECTS = 5
 MAX_REFUSALS = 3
@@ -56,7 +56,7 @@ _CHECK = {
 }
 
 
-class Courier:
+class HttpRequester:
     """Carries requests to one server, and to its origin only."""
 
     def __init__(
@@ -69,7 +69,7 @@ class Courier:
 
     async def send(
         self, method: str, headers: Mapping[str, str], body: bytes | None = None, url: str | None = None
-    ) -> HttpAnswer:
+    ) -> ClientResponse:
         """The answer, of whatever status; a redirect within the origin is followed, and remembered.
 
         With credentials that are refused, others are asked for, a few times.
@@ -100,7 +100,7 @@ class Courier:
                 return answer
         raise ConnectionLost(f"{self.url} redirects in a circle")
 
-    async def _ask_again(self, auth: Auth, place: str, granted: Mapping[str, str], answer: HttpAnswer) -> bool:
+    async def _ask_again(self, auth: Auth, place: str, granted: Mapping[str, str], answer: ClientResponse) -> bool:
         try:
             return await auth.refused(place, granted, answer.status, answer.headers)
         except BaseException:
@@ -158,7 +158,7 @@ def _bearer(token: object) -> dict[str, str]:
     return {"authorization": f"Bearer {token}"}
 
 
-def check_given(headers: Mapping[str, str]) -> dict[str, str]:
+def check_user_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Headers of the user's for every request, in lower case; those that say what a request is are ours."""
     checked: dict[str, str] = {}
     for name, value in headers.items():
@@ -178,12 +178,12 @@ def origin(url: str) -> tuple[str, str | None, int | None]:
     return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
 
 
-def media_type(answer: HttpAnswer) -> str:
+def media_type(answer: ClientResponse) -> str:
     """The type of a body without its parameters; empty where there is none."""
     return answer.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-async def read_all(answer: HttpAnswer, limit: int) -> bytes:
+async def read_all(answer: ClientResponse, limit: int) -> bytes:
     """The whole body."""
     body = await answer.chunk()
     if not body:
@@ -201,7 +201,7 @@ async def read_all(answer: HttpAnswer, limit: int) -> bytes:
     return b"".join(pieces)
 
 
-async def read_refusal(answer: HttpAnswer, url: str, id: Id | None, limit: int) -> bytes | Exception:
+async def read_error(answer: ClientResponse, url: str, id: Id | None, limit: int) -> bytes | Exception:
     """What an error status says: a message that answers the request with this id, or why there is none."""
     status = answer.status
     kind = media_type(answer)
@@ -222,7 +222,7 @@ async def read_refusal(answer: HttpAnswer, url: str, id: Id | None, limit: int) 
     return HttpStatus(_told(url, status, words, answer.headers.get("retry-after")), status, url)
 
 
-def not_a_message(answer: HttpAnswer, url: str) -> InvalidAnswer:
+def unexpected_content(answer: ClientResponse, url: str) -> InvalidAnswer:
     """What to say of a successful answer that is neither JSON nor a stream of events."""
     kind = media_type(answer)
     if not kind:
@@ -231,7 +231,7 @@ def not_a_message(answer: HttpAnswer, url: str) -> InvalidAnswer:
     return InvalidAnswer(f"{url} answered with {kind} instead of JSON or events{page}")
 
 
-async def _beginning(answer: HttpAnswer) -> bytes:
+async def _beginning(answer: ClientResponse) -> bytes:
     body = b""
     while len(body) < MAX_WORDS and (more := await answer.chunk()):
         body += more

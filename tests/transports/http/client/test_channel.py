@@ -26,7 +26,7 @@ from dovetail.transports.http.aiohttp_client import AiohttpClient
 from dovetail.transports.http.client import channel as http_client
 from dovetail.transports.http.client.channel import HttpChannel
 from dovetail.transports.http.contract import HttpOptions
-from dovetail.transports.http.requester import Courier, TokenAuth
+from dovetail.transports.http.requester import HttpRequester, TokenAuth
 from tests.support.peer import nothing_left
 from tests.support.waiting import settled, until
 from tests.transports.http.handmade import ENVELOPE, Asked, Ear, Handmade, Line, notification, progress, reply, request
@@ -39,7 +39,7 @@ async def connected(
     server: Handmade, agreed: str | None = None, max_body: int = 1_000_000, **how: Any
 ) -> AsyncIterator[tuple[HttpChannel, Ear]]:
     client = AiohttpClient(HttpOptions(), server.url)
-    channel = HttpChannel(Courier(client, server.url, **how), max_body)
+    channel = HttpChannel(HttpRequester(client, server.url, **how), max_body)
     ear = Ear()
     channel.open(ear)
     if agreed is not None:

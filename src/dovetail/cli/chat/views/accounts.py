@@ -8,24 +8,24 @@ from dovetail.cli.chat.ui.contract import Row
 
 async def accounts(session: Session, words: list[str]) -> None:
     """Show the logins, never a token, and revoke those that the person wants to be rid of."""
-    from dovetail.client.auth.accounts import Login, logins
+    from dovetail.client.auth.accounts import StoredLogin, list_logins
     from dovetail.client.auth.token_store import default_tokens
 
     store = default_tokens()
     while True:
-        found = await logins(store)
+        found = await list_logins(store)
         choice = await session.surface.pick("Accounts", [_row(login) for login in found], {"x": "log out"})
         if choice is None:
             return
-        login: Login = found[choice.row]
+        login: StoredLogin = found[choice.row]
         if await session.surface.key({"y": f"log out at {login.server}", "n": "no"}) == "y":
             await _log_out(session, login.server, login.account)
 
 
 def _row(login: object) -> Row:
-    from dovetail.client.auth.accounts import Login
+    from dovetail.client.auth.accounts import StoredLogin
 
-    assert isinstance(login, Login)
+    assert isinstance(login, StoredLogin)
     name = login.account or "(no name)"
     return Row(f"{name} {login.user or ''}".strip(), login.server, note=" ".join(login.scopes))
 

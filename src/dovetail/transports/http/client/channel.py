@@ -14,14 +14,14 @@ from dovetail.protocol import headers as names
 from dovetail.protocol.errors import ConnectionLost, DovetailError, InvalidAnswer, LocalError, SessionEnded
 from dovetail.protocol.revisions import REVISIONS, Revision
 from dovetail.transports.base import HIGH_WATER, MAX_LINE, Receiver
-from dovetail.transports.http.contract import HttpAnswer
-from dovetail.transports.http.requester import Courier, media_type, not_a_message, read_all, read_refusal
+from dovetail.transports.http.contract import ClientResponse
+from dovetail.transports.http.requester import HttpRequester, media_type, read_all, read_error, unexpected_content
 from dovetail.transports.message_head import Params, Sent, outline
-from dovetail.transports.ordered_sender import Lane
+from dovetail.transports.ordered_sender import OrderedSender
 from dovetail.wire.jsonrpc import Id
 
-from .sse_reader import Stream, Tap
-from .sse_resume import Resuming
+from .sse_reader import ReadGate, SseReader
+from .sse_resume import GetStream
 
 logger = logging.getLogger("dovetail")
 
@@ -50,7 +50,7 @@ _LISTEN_FIRST = {
 }
 
 
-class Exchange:
+class PostedRequest:
     """A request of ours and what is known about it until its answer has come."""
 
     __slots__ = ("id", "line", "revision", "sent", "session", "task", "unsent")
@@ -69,22 +69,22 @@ class Exchange:
 class HttpChannel:
     """A channel over Streamable HTTP, on every revision that has it."""
 
-    def __init__(self, courier: Courier, max_body: int = MAX_LINE) -> None:
+    def __init__(self, courier: HttpRequester, max_body: int = MAX_LINE) -> None:
         self._courier = courier
         self._max_body = max_body
         self._receiver: Receiver
         self._loop: asyncio.AbstractEventLoop
         self._revision: Revision | None = None
-        self._exchanges: dict[Id, Exchange] = {}
+        self._exchanges: dict[Id, PostedRequest] = {}
         self._ending: set[asyncio.Task[None]] = set()
-        self._lane = Lane(self._deliver)
+        self._lane = OrderedSender(self._deliver)
         self._ready = asyncio.Event()
         self._ready.set()
-        self._tap = Tap()
+        self._tap = ReadGate()
         self._unsent = 0
         self._drained: asyncio.Event | None = None
         self._closing = False
-        self._listener = Resuming(courier, self._headers_of)
+        self._listener = GetStream(courier, self._headers_of)
         self.session_id: str | None = None
         self.lapsed: str | None = None
         """The session that the server has ended and that none has followed yet."""
@@ -117,7 +117,7 @@ class HttpChannel:
             self._receiver.failed(sent.id, SessionEnded(self.lapsed, ran=False))
             return
         session = None if sent.method == "initialize" else self.session_id
-        exchange = Exchange(sent.id, sent, line, self._revision_of(sent), session)
+        exchange = PostedRequest(sent.id, sent, line, self._revision_of(sent), session)
         self._unsent += exchange.unsent
         self._exchanges[sent.id] = exchange
         exchange.task = self._loop.create_task(self._run(exchange))
@@ -210,7 +210,7 @@ class HttpChannel:
             self._drop(exchange)
         return True
 
-    def _drop(self, exchange: Exchange) -> None:
+    def _drop(self, exchange: PostedRequest) -> None:
         exchange.task.cancel()
         self._ending.add(exchange.task)
         exchange.task.add_done_callback(self._ending.discard)
@@ -241,7 +241,7 @@ class HttpChannel:
             if answer.status == 404 and session is not None:
                 self._session_ended(session)
             elif answer.status >= 300:
-                problem = await read_refusal(answer, self._courier.url, None, self._max_body)
+                problem = await read_error(answer, self._courier.url, None, self._max_body)
                 logger.warning("The server did not take %s: %s", sent.method or "an answer", problem)
             elif answer.status == 200:
                 # Some say more than they should; the connection can be used again once it is read.
@@ -252,10 +252,10 @@ class HttpChannel:
     def _begin_listening(self) -> None:
         self._ready.set()
         if not self._closing and self.lapsed is None:
-            stream = Stream(self._tap, self._max_body, self._receiver.received)
+            stream = SseReader(self._tap, self._max_body, self._receiver.received)
             self._listener.start(stream, self.session_id, self._session_ended)
 
-    async def _run(self, exchange: Exchange) -> None:
+    async def _run(self, exchange: PostedRequest) -> None:
         id = exchange.id
         try:
             if not self._ready.is_set() and exchange.sent.method != "initialize":
@@ -276,7 +276,7 @@ class HttpChannel:
                 del self._exchanges[id]
             self._less_unsent(exchange.unsent)
 
-    async def _converse(self, exchange: Exchange) -> None:
+    async def _converse(self, exchange: PostedRequest) -> None:
         headers = self._post_headers(exchange.sent, exchange.session, exchange.revision)
         answer = await self._courier.send("POST", headers, exchange.line)
         try:
@@ -300,12 +300,12 @@ class HttpChannel:
             elif kind == _EVENTS:
                 await self._read_stream(exchange, answer)
             else:
-                raise not_a_message(answer, self._courier.url)
+                raise unexpected_content(answer, self._courier.url)
         finally:
             answer.close()
 
-    async def _read_stream(self, exchange: Exchange, answer: HttpAnswer) -> None:
-        stream = Stream(self._tap, self._max_body, self._receiver.received, exchange.id)
+    async def _read_stream(self, exchange: PostedRequest, answer: ClientResponse) -> None:
+        stream = SseReader(self._tap, self._max_body, self._receiver.received, exchange.id)
         reason = "the server ended the stream without an answer"
         try:
             await stream.read(answer)
@@ -323,22 +323,22 @@ class HttpChannel:
         if stream.last is None:
             raise ConnectionLost(f"{self._courier.url}: {reason}")
         try:
-            await Resuming(self._courier, self._headers_of).resume(stream, session, reason)
+            await GetStream(self._courier, self._headers_of).resume(stream, session, reason)
         except SessionEnded as problem:
             self._session_ended(problem.session)
             raise
 
-    async def _refused(self, exchange: Exchange, answer: HttpAnswer) -> None:
+    async def _refused(self, exchange: PostedRequest, answer: ClientResponse) -> None:
         if answer.status == 404 and exchange.session is not None:
             # Whatever the body says, the session is over ("Session Management").
             self._session_ended(exchange.session)
             raise SessionEnded(exchange.session, ran=False)
-        said = await read_refusal(answer, self._courier.url, exchange.id, self._max_body)
+        said = await read_error(answer, self._courier.url, exchange.id, self._max_body)
         if not isinstance(said, bytes):
             raise said
         self._receiver.received(said)
 
-    def _begin_session(self, answer: HttpAnswer) -> None:
+    def _begin_session(self, answer: ClientResponse) -> None:
         session = answer.headers.get("mcp-session-id")
         if session is not None and not _SESSION_ID.fullmatch(session):
             raise InvalidAnswer("The server gave a session id that is not made of visible ASCII characters")

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from dovetail.protocol.errors import ConnectionLost, InvalidAnswer
-from dovetail.transports.http.contract import HttpAnswer
+from dovetail.transports.http.contract import ClientResponse
 from dovetail.transports.message_head import answers
 from dovetail.wire.jsonrpc import Id
 from dovetail.wire.sse import Event, EventParser, EventTooLong
@@ -20,7 +20,7 @@ MAX_REMEMBERED = 4096
 LONGEST_WAIT = 86_400.0
 
 
-class Tap:
+class ReadGate:
     """Whether to read on."""
 
     def __init__(self) -> None:
@@ -48,10 +48,10 @@ class Tap:
             await self._open.wait()
 
 
-class Stream:
+class SseReader:
     """The events that belong together; `id` is that of the request they answer, None where they answer none."""
 
-    def __init__(self, tap: Tap, limit: int, received: Callable[[bytes], None], id: Id | None = None) -> None:
+    def __init__(self, tap: ReadGate, limit: int, received: Callable[[bytes], None], id: Id | None = None) -> None:
         self._tap = tap
         self._limit = limit
         self._received = received
@@ -64,7 +64,7 @@ class Stream:
         self._before: dict[str, None] = {}
         self._now: dict[str, None] = {}
 
-    async def read(self, answer: HttpAnswer) -> None:
+    async def read(self, answer: ClientResponse) -> None:
         """Take the events of one connection until it ends; raises `ConnectionLost` when it breaks off.
 
         After the answer it is read on to its end, but not for ever.

@@ -10,10 +10,10 @@ import logging
 from collections.abc import Callable
 
 from dovetail.protocol.errors import ConnectionLost, DovetailError, HttpStatus, SessionEnded
-from dovetail.transports.http.contract import HttpAnswer
-from dovetail.transports.http.requester import Courier, media_type, not_a_message, read_refusal
+from dovetail.transports.http.contract import ClientResponse
+from dovetail.transports.http.requester import HttpRequester, media_type, read_error, unexpected_content
 
-from .sse_reader import Stream
+from .sse_reader import SseReader
 
 logger = logging.getLogger("dovetail")
 
@@ -27,10 +27,10 @@ _GET = {"accept": "text/event-stream"}
 Headers = Callable[[str | None], dict[str, str]]
 
 
-class Resuming:
+class GetStream:
     """Keeps a stream going over GET."""
 
-    def __init__(self, courier: Courier, headers: Headers) -> None:
+    def __init__(self, courier: HttpRequester, headers: Headers) -> None:
         self._courier = courier
         self._headers = headers
         self._answered = asyncio.Event()
@@ -39,7 +39,7 @@ class Resuming:
         self.gave_up = False
         """The server could not be reached to listen to it; it may be worth another try when it answers again."""
 
-    def start(self, stream: Stream, session: str | None, ended: Callable[[str], None]) -> None:
+    def start(self, stream: SseReader, session: str | None, ended: Callable[[str], None]) -> None:
         """Listen in a task of its own."""
         self.leave()
         self.gave_up = False
@@ -70,7 +70,7 @@ class Resuming:
             task.cancel()
             await asyncio.wait({task})
 
-    async def resume(self, stream: Stream, session: str | None, reason: str) -> None:
+    async def resume(self, stream: SseReader, session: str | None, reason: str) -> None:
         """Take up a stream that broke off until its answer is there; raises `ConnectionLost` when that fails."""
         failures = 0
         while not stream.answered:
@@ -90,7 +90,7 @@ class Resuming:
             await self._read(stream, answer)
 
     async def _listen(
-        self, stream: Stream, session: str | None, ended: Callable[[str], None], answered: asyncio.Event
+        self, stream: SseReader, session: str | None, ended: Callable[[str], None], answered: asyncio.Event
     ) -> None:
         failures = 0
         try:
@@ -118,7 +118,7 @@ class Resuming:
         finally:
             answered.set()
 
-    async def _connect(self, stream: Stream, session: str | None) -> HttpAnswer:
+    async def _connect(self, stream: SseReader, session: str | None) -> ClientResponse:
         headers = {**_GET, **self._headers(session)}
         if stream.last is not None:
             headers["last-event-id"] = stream.last
@@ -127,10 +127,10 @@ class Resuming:
             if answer.status == 200:
                 if media_type(answer) == "text/event-stream":
                     return answer
-                raise _Unwilling(str(not_a_message(answer, self._courier.url)))
+                raise _Unwilling(str(unexpected_content(answer, self._courier.url)))
             if answer.status == 404 and session is not None:
                 raise SessionEnded(session, ran=True)
-            problem = await read_refusal(answer, self._courier.url, None, 64 * 1024)
+            problem = await read_error(answer, self._courier.url, None, 64 * 1024)
             if answer.status >= 500 and isinstance(problem, HttpStatus):
                 raise problem
             raise _Unwilling(str(problem))
@@ -138,7 +138,7 @@ class Resuming:
             answer.close()
             raise
 
-    async def _read(self, stream: Stream, answer: HttpAnswer) -> None:
+    async def _read(self, stream: SseReader, answer: ClientResponse) -> None:
         try:
             await stream.read(answer)
         except ConnectionLost as problem:
@@ -151,7 +151,7 @@ class _Unwilling(Exception):
     """The server does not offer the stream."""
 
 
-def _pause(stream: Stream, failures: int) -> float:
+def _pause(stream: SseReader, failures: int) -> float:
     """The time that the server asks for, longer after each attempt that failed."""
     first = FIRST_WAIT if stream.retry is None else stream.retry
     return first if not failures else max(first, min(max(first, FIRST_WAIT) * 2**failures, LONGEST_WAIT))
