@@ -1,19 +1,19 @@
-"""A bound on how many run at once."""
+"""The bound on how many calls run at once."""
 
 import asyncio
 
 import pytest
 
 from dovetail.protocol.errors import LocalError
-from dovetail.runtime.concurrency import Turns
+from dovetail.runtime.concurrency import PerLoopSemaphore
 
 
-async def most_at_once(turns: Turns, count: int) -> int:
+async def most_at_once(semaphore: PerLoopSemaphore, count: int) -> int:
     running = most = 0
 
     async def run() -> None:
         nonlocal running, most
-        async with turns.here():
+        async with semaphore.current():
             running += 1
             most = max(most, running)
             await asyncio.sleep(0)
@@ -23,17 +23,17 @@ async def most_at_once(turns: Turns, count: int) -> int:
     return most
 
 
-async def test_never_more_than_the_limit():
-    assert await most_at_once(Turns(3), 20) == 3
+async def test_running_calls_never_exceed_the_limit():
+    assert await most_at_once(PerLoopSemaphore(3), 20) == 3
 
 
-def test_the_same_turns_serve_one_loop_after_the_other():
-    turns = Turns(2)
+def test_one_semaphore_serves_one_loop_after_the_other():
+    semaphore = PerLoopSemaphore(2)
     for _ in range(2):
-        assert asyncio.run(most_at_once(turns, 10)) == 2
+        assert asyncio.run(most_at_once(semaphore, 10)) == 2
 
 
 @pytest.mark.parametrize("limit", [0, -1])
-def test_a_limit_that_lets_nobody_run_is_refused(limit: int):
+def test_a_limit_below_one_is_refused(limit: int):
     with pytest.raises(LocalError, match="At least one call must be able to run at once"):
-        Turns(limit)
+        PerLoopSemaphore(limit)

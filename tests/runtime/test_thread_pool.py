@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import functools
 import gc
 import threading
 import time
@@ -11,21 +12,21 @@ from typing import Any
 
 import pytest
 
-from dovetail.runtime.thread_pool import Workers
+from dovetail.runtime.thread_pool import ThreadPool
 from tests.support.waiting import until
 
 PATIENCE = 30.0
 
 
 @pytest.fixture
-def workers() -> Iterator[Workers]:
-    pool = Workers(4)
-    yield pool
-    pool.stop()
+def pool() -> Iterator[ThreadPool]:
+    threads = ThreadPool(4)
+    yield threads
+    threads.stop()
 
 
 class Held:
-    """A function that shows when it begins and runs until it is let go."""
+    """A function that shows when it begins and blocks until `go` is set."""
 
     def __init__(self) -> None:
         self.begun = threading.Event()
@@ -45,53 +46,85 @@ def raising(problem: BaseException) -> Callable[[], None]:
 
 
 class TestRunning:
-    async def test_the_result_comes_back(self, workers: Workers):
-        assert await workers.run(lambda: 40 + 2) == 42
+    async def test_the_result_of_the_function_is_returned(self, pool: ThreadPool):
+        assert await pool.run(lambda: 40 + 2) == 42
 
-    async def test_it_runs_in_another_thread(self, workers: Workers):
-        assert await workers.run(threading.get_ident) != threading.get_ident()
+    async def test_the_function_runs_in_another_thread(self, pool: ThreadPool):
+        assert await pool.run(threading.get_ident) != threading.get_ident()
 
-    async def test_in_the_context_of_the_caller(self, workers: Workers):
+    async def test_the_function_runs_in_a_copy_of_the_context_of_the_caller(self, pool: ThreadPool):
         variable = contextvars.ContextVar("variable", default="nothing")
         variable.set("mine")
-        assert await workers.run(variable.get) == "mine"
-        await workers.run(lambda: variable.set("theirs"))
+        assert await pool.run(variable.get) == "mine"
+        await pool.run(lambda: variable.set("theirs"))
         assert variable.get() == "mine"
 
     @pytest.mark.parametrize("problem", [ValueError("no"), SystemExit(1), KeyboardInterrupt()])
-    async def test_what_it_raises_is_raised(self, workers: Workers, problem: BaseException):
+    async def test_an_exception_of_the_function_is_raised_to_the_caller(self, pool: ThreadPool, problem: BaseException):
         caught: BaseException | None = None
         try:
-            await workers.run(raising(problem))
+            await pool.run(raising(problem))
         except BaseException as raised:
             caught = raised
         assert caught is problem
-        assert await workers.run(lambda: "alive") == "alive"
+        assert await pool.run(lambda: "alive") == "alive"
 
     @pytest.mark.parametrize("problem", [StopIteration(), asyncio.CancelledError(), GeneratorExit()])
-    async def test_what_a_waiting_coroutine_would_misread_is_an_error_in_words(
-        self, workers: Workers, problem: BaseException
+    async def test_exceptions_that_asyncio_treats_as_signals_become_runtime_errors(
+        self, pool: ThreadPool, problem: BaseException
     ):
         with pytest.raises(RuntimeError, match=f"the handler raised {type(problem).__name__}"):
-            await workers.run(raising(problem))
+            await pool.run(raising(problem))
 
-    async def test_the_loop_goes_on_meanwhile(self, workers: Workers):
+    async def test_the_loop_is_not_blocked_by_a_function_that_blocks(self, pool: ThreadPool):
         held = Held()
-        running = asyncio.create_task(workers.run(held))
+        running = asyncio.create_task(pool.run(held))
         await until(held.begun.is_set)
         held.go.set()
         assert await running == "done"
 
-    async def test_many_at_once_all_come_back(self, workers: Workers):
-        values = await asyncio.gather(*(workers.run(lambda n=n: n) for n in range(500)))
+    async def test_more_jobs_than_threads_all_return_their_results(self, pool: ThreadPool):
+        values = await asyncio.gather(*(pool.run(lambda n=n: n) for n in range(500)))
         assert values == list(range(500))
 
 
-class TestThreads:
-    async def test_one_is_enough_for_one_after_the_other(self, workers: Workers):
-        assert len({await workers.run(threading.get_ident) for _ in range(20)}) == 1
+class TestCallAny:
+    async def test_an_async_function_runs_on_the_loop(self, pool: ThreadPool):
+        async def here(value: int) -> tuple[int, int]:
+            return value, threading.get_ident()
 
-    async def test_never_more_than_the_bound(self, workers: Workers):
+        assert await pool.call_any(here, 7) == (7, threading.get_ident())
+
+    async def test_a_plain_function_runs_in_a_thread(self, pool: ThreadPool):
+        value, thread = await pool.call_any(lambda value: (value, threading.get_ident()), 7)  # pyright: ignore[reportUnknownLambdaType]
+        assert value == 7
+        assert thread != threading.get_ident()
+
+    async def test_a_partial_of_an_async_function_runs_on_the_loop(self, pool: ThreadPool):
+        async def here(_: int) -> int:
+            return threading.get_ident()
+
+        assert await pool.call_any(functools.partial(functools.partial(here, 1))) == threading.get_ident()
+
+    async def test_an_object_with_an_async_call_method_runs_on_the_loop(self, pool: ThreadPool):
+        class Here:
+            async def __call__(self) -> int:
+                return threading.get_ident()
+
+        assert await pool.call_any(Here()) == threading.get_ident()
+
+    async def test_an_awaitable_that_a_plain_function_returns_is_awaited_on_the_loop(self, pool: ThreadPool):
+        async def here() -> int:
+            return threading.get_ident()
+
+        assert await pool.call_any(lambda: here()) == threading.get_ident()
+
+
+class TestThreads:
+    async def test_jobs_one_by_one_share_one_thread(self, pool: ThreadPool):
+        assert len({await pool.run(threading.get_ident) for _ in range(20)}) == 1
+
+    async def test_threads_never_exceed_the_limit(self, pool: ThreadPool):
         running = most = 0
         lock = threading.Lock()
 
@@ -104,66 +137,66 @@ class TestThreads:
             with lock:
                 running -= 1
 
-        await asyncio.gather(*(workers.run(count) for _ in range(40)))
+        await asyncio.gather(*(pool.run(count) for _ in range(40)))
         assert 1 <= most <= 4
 
-    async def test_as_many_as_are_needed(self, workers: Workers):
+    async def test_the_pool_grows_to_the_jobs_that_run_at_once(self, pool: ThreadPool):
         together = threading.Barrier(4)
-        await asyncio.gather(*(workers.run(lambda: together.wait(PATIENCE)) for _ in range(4)))
+        await asyncio.gather(*(pool.run(lambda: together.wait(PATIENCE)) for _ in range(4)))
 
-    async def test_stopped_they_end_and_new_ones_start_when_needed(self):
-        workers = Workers(4)
+    async def test_a_stopped_pool_ends_its_threads_and_starts_new_ones_for_new_jobs(self):
+        pool = ThreadPool(4)
         before = set(threading.enumerate())
         held = [Held() for _ in range(4)]
-        running = [asyncio.create_task(workers.run(function)) for function in held]
+        running = [asyncio.create_task(pool.run(function)) for function in held]
         await until(lambda: all(function.begun.is_set() for function in held))
-        workers.stop()
-        assert await workers.run(lambda: "new") == "new"
+        pool.stop()
+        assert await pool.run(lambda: "new") == "new"
         for function in held:
             function.go.set()
         assert await asyncio.gather(*running) == ["done"] * 4
-        workers.stop()
+        pool.stop()
         await until(lambda: not set(threading.enumerate()) - before)
 
-    async def test_they_keep_no_process_alive(self, workers: Workers):
-        thread = await workers.run(threading.current_thread)
+    async def test_threads_are_daemons_so_that_the_process_can_exit(self, pool: ThreadPool):
+        thread = await pool.run(threading.current_thread)
         assert thread.daemon
         assert thread.name.startswith("dovetail-worker-")
 
 
 class TestCancelling:
-    async def test_a_caller_that_is_cancelled_stops_waiting_at_once(self, workers: Workers):
+    async def test_a_cancelled_caller_stops_waiting_at_once(self, pool: ThreadPool):
         held = Held()
-        running = asyncio.create_task(workers.run(held))
+        running = asyncio.create_task(pool.run(held))
         await until(held.begun.is_set)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
         held.go.set()
-        assert await workers.run(lambda: "next") == "next"
+        assert await pool.run(lambda: "next") == "next"
 
-    async def test_a_function_that_has_not_begun_by_then_never_will(self, workers: Workers):
+    async def test_a_function_cancelled_before_it_starts_never_runs(self, pool: ThreadPool):
         held = [Held() for _ in range(4)]
-        running = [asyncio.create_task(workers.run(function)) for function in held]
+        running = [asyncio.create_task(pool.run(function)) for function in held]
         await until(lambda: all(function.begun.is_set() for function in held))
         late = Held()
-        waiting = asyncio.create_task(workers.run(late))
+        waiting = asyncio.create_task(pool.run(late))
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
         for function in held:
             function.go.set()
         await asyncio.gather(*running)
-        await asyncio.gather(*(workers.run(lambda: None) for _ in range(8)))
+        await asyncio.gather(*(pool.run(lambda: None) for _ in range(8)))
         assert not late.begun.is_set()
 
-    async def test_and_what_it_holds_is_let_go_although_no_thread_is_free(self, workers: Workers):
+    async def test_a_cancelled_function_is_released_while_all_threads_are_busy(self, pool: ThreadPool):
         held = [Held() for _ in range(4)]
-        running = [asyncio.create_task(workers.run(function)) for function in held]
+        running = [asyncio.create_task(pool.run(function)) for function in held]
         await until(lambda: all(function.begun.is_set() for function in held))
         late = Held()
         gone = weakref.ref(late)
-        waiting = asyncio.create_task(workers.run(late))
+        waiting = asyncio.create_task(pool.run(late))
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
@@ -175,7 +208,7 @@ class TestCancelling:
             function.go.set()
         await asyncio.gather(*running)
 
-    async def test_an_error_that_comes_too_late_is_not_reported_as_unseen(self, workers: Workers):
+    async def test_an_exception_after_cancellation_is_not_logged_as_never_retrieved(self, pool: ThreadPool):
         loop = asyncio.get_running_loop()
 
         def fail() -> None:
@@ -184,34 +217,34 @@ class TestCancelling:
         def cancel() -> None:
             loop.call_soon(running.cancel)
 
-        # In one turn of the loop: the error is there, and its caller is cancelled before it hears of it.
-        running = asyncio.create_task(workers.run(fail, cancel))
+        # In one turn of the loop: the error is there, and its caller is cancelled before it sees it.
+        running = asyncio.create_task(pool.run(fail, cancel))
         with pytest.raises(asyncio.CancelledError):
             await running
 
-    async def test_who_wants_to_know_is_told_when_the_thread_is_free_again(self, workers: Workers):
+    async def test_ended_is_called_on_the_loop_when_the_thread_is_free_again(self, pool: ThreadPool):
         held = Held()
-        told: list[int] = []
-        running = asyncio.create_task(workers.run(held, lambda: told.append(threading.get_ident())))
+        ended: list[int] = []
+        running = asyncio.create_task(pool.run(held, lambda: ended.append(threading.get_ident())))
         await until(held.begun.is_set)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-        assert told == []
+        assert ended == []
         held.go.set()
-        await until(lambda: told)
-        assert told == [threading.get_ident()]
+        await until(lambda: ended)
+        assert ended == [threading.get_ident()]
 
 
 class TestLoops:
-    def test_one_after_the_other(self, workers: Workers):
+    def test_loops_one_after_the_other_share_a_pool(self, pool: ThreadPool):
         for n in range(3):
-            assert asyncio.run(workers.run(lambda n=n: n)) == n
+            assert asyncio.run(pool.run(lambda n=n: n)) == n
 
-    def test_a_loop_that_ended_while_a_thread_was_running_leaves_nothing_stuck(self, workers: Workers):
+    def test_a_loop_closed_while_a_thread_runs_leaves_the_pool_usable(self, pool: ThreadPool):
         held = Held()
 
         async def leave() -> None:
-            running = asyncio.create_task(workers.run(held))
+            running = asyncio.create_task(pool.run(held))
             await until(held.begun.is_set)
             running.cancel()
 
@@ -219,15 +252,15 @@ class TestLoops:
         held.go.set()
 
         async def come_back() -> list[Any]:
-            return await asyncio.gather(*(workers.run(lambda n=n: n) for n in range(20)))
+            return await asyncio.gather(*(pool.run(lambda n=n: n) for n in range(20)))
 
         assert asyncio.run(come_back()) == list(range(20))
 
-    def test_two_at_once(self, workers: Workers):
+    def test_loops_in_several_threads_share_a_pool(self, pool: ThreadPool):
         results: dict[int, list[int]] = {}
 
         async def work(name: int) -> None:
-            results[name] = [await workers.run(lambda n=n: n * name) for n in range(200)]
+            results[name] = [await pool.run(lambda n=n: n * name) for n in range(200)]
 
         threads = [threading.Thread(target=lambda name=name: asyncio.run(work(name))) for name in (1, 2, 3)]
         for thread in threads:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -29,7 +28,7 @@ from .roots import RootLike, Roots, check_roots, readable_roots
 
 if TYPE_CHECKING:
     from dovetail.protocol.revisions.revision import Revision
-    from dovetail.runtime.thread_pool import Workers
+    from dovetail.runtime.thread_pool import ThreadPool
     from dovetail.types.serialization import Value
 
 OnSample: TypeAlias = (
@@ -61,7 +60,7 @@ class RequestHandlers:
         self._roots = _checked(roots)
         self._modes = frozenset(elicit_modes)
         self._sample_tools = sample_tools
-        self._workers: Workers | None = None
+        self._workers: ThreadPool | None = None
 
     def declare(self, capabilities: ClientCapabilities) -> None:
         """Write down what can be answered, and nothing else."""
@@ -154,15 +153,13 @@ class RequestHandlers:
         return ListRootsResult(found)
 
     async def _call(self, function: Callable[..., Any], *arguments: object) -> Any:
-        call = functools.partial(function, *arguments)
-        outcome = call() if _is_async(function) else await self._threads().run(call)
-        return await outcome if inspect.isawaitable(outcome) else outcome
+        return await self._threads().call_any(function, *arguments)
 
-    def _threads(self) -> Workers:
+    def _threads(self) -> ThreadPool:
         if self._workers is None:
-            from dovetail.runtime.thread_pool import Workers
+            from dovetail.runtime.thread_pool import ThreadPool
 
-            self._workers = Workers()
+            self._workers = ThreadPool()
         return self._workers
 
     def _modes_of(self, revision: Revision) -> frozenset[str]:
@@ -178,10 +175,3 @@ def _checked(roots: Roots | None) -> Roots | None:
         check_roots(roots)
         return list(roots)
     return roots
-
-
-def _is_async(function: Callable[..., Any]) -> bool:
-    while isinstance(function, functools.partial):
-        function = function.func
-    called = getattr(function, "__call__", None)  # noqa: B004  # of an object that can be called
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)

@@ -31,7 +31,7 @@ from dovetail.policy.saved_answers import Remembered
 from dovetail.policy.tool_switches import Switches
 from dovetail.protocol.errors import DovetailError, LocalError, Refused, ToolFailed
 from dovetail.runtime.pending_requests import OnProgress
-from dovetail.runtime.thread_pool import Workers
+from dovetail.runtime.thread_pool import ThreadPool
 from dovetail.types.messages import Completion
 from dovetail.types.prompts import GetPromptResult
 from dovetail.types.resources import ReadResourceResult
@@ -92,7 +92,7 @@ class Host:
         self._on_event = on_event
         self._models, self._roots = tuple(models), tuple(roots)
         self._own_audit = audit is None
-        self._workers = Workers()
+        self._workers = ThreadPool()
         self._bell = Bell()
         self._under_way = UnderWay()
         home = None if folder is None else Path(folder)

@@ -1,4 +1,4 @@
-"""A bound on how many of something run at once."""
+"""A bound on how many calls run at once."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from weakref import WeakKeyDictionary
 from dovetail.protocol.errors import LocalError
 
 
-class Turns:
-    """At most so many at once, counted on each loop by itself: a lock of asyncio belongs to one loop."""
+class PerLoopSemaphore:
+    """One semaphore of the same size for each event loop: a semaphore of asyncio belongs to a single loop."""
 
     def __init__(self, limit: int) -> None:
         if limit < 1:
@@ -17,10 +17,10 @@ class Turns:
         self._limit = limit
         self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
-    def here(self) -> asyncio.Semaphore:
-        """The turns on the running loop."""
+    def current(self) -> asyncio.Semaphore:
+        """The semaphore of the running loop."""
         loop = asyncio.get_running_loop()
-        found = self._by_loop.get(loop)
-        if found is None:
-            found = self._by_loop[loop] = asyncio.Semaphore(self._limit)
-        return found
+        semaphore = self._by_loop.get(loop)
+        if semaphore is None:
+            semaphore = self._by_loop[loop] = asyncio.Semaphore(self._limit)
+        return semaphore

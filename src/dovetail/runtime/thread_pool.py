@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import functools
+import inspect
 import queue
 import threading
 from collections import deque
@@ -21,7 +23,7 @@ _UNAWAITABLE = (StopIteration, GeneratorExit, asyncio.CancelledError)
 """What a coroutine that waits for a thread would take as a signal to itself."""
 
 
-class Workers:
+class ThreadPool:
     """A pool of daemon threads, so that a handler that never returns cannot keep the process alive.
 
     It serves any number of loops, one after the other or at once.
@@ -57,6 +59,16 @@ class Workers:
             # While all threads are busy the job stays in the queue, but holds nothing.
             job.function = job.future = None
             raise
+
+    async def call_any(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call a function that may be async or plain: the async one on the loop, the plain one in a thread.
+
+        A plain function that returns an awaitable has it awaited on the loop.
+        """
+        if _is_async(function):
+            return await function(*args)
+        outcome = await self.run(functools.partial(function, *args) if args else function)
+        return await outcome if inspect.isawaitable(outcome) else outcome
 
     def stop(self) -> None:
         """Let the threads end when they have nothing left to do; the next job starts new ones."""
@@ -145,3 +157,11 @@ class _Inbox:
                 future.set_exception(RuntimeError(f"the handler raised {type(problem).__name__}"))
             else:
                 future.set_exception(problem)
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    while isinstance(function, functools.partial):
+        function = function.func
+    # An object with an async `__call__` is no coroutine function itself.
+    called = getattr(function, "__call__", None)  # noqa: B004
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)

@@ -14,7 +14,7 @@ from dovetail.protocol.extension import Extension, Extensions
 from dovetail.protocol.paging import Pager
 from dovetail.protocol.revisions import REVISIONS
 from dovetail.protocol.revisions.revision import Revision
-from dovetail.runtime.thread_pool import Workers
+from dovetail.runtime.thread_pool import ThreadPool
 from dovetail.server.features.list_pages import Listing
 from dovetail.server.features.subscriptions import ListKind
 from dovetail.server.features.tools import RegisteredTool, ToolOptions, make_tool
@@ -93,7 +93,7 @@ class Server:
         self.instructions = instructions
         self.extensions = Extensions(list(extensions))
         self.served = _chosen(revisions)
-        self.workers = Workers()
+        self.workers = ThreadPool()
         self.lifespan_state: Any = None
         self.tools: Registry[RegisteredTool] = Registry("tool", lambda: self._changed("tools"))
         self.resources: Registry[RegisteredResource] = Registry("resource", lambda: self._changed("resources"))

@@ -8,7 +8,7 @@ import msgspec
 
 from dovetail.protocol.errors import LocalError
 from dovetail.runtime.call import Call
-from dovetail.runtime.thread_pool import Workers
+from dovetail.runtime.thread_pool import ThreadPool
 from dovetail.server.features.prompts import RegisteredPrompt
 from dovetail.server.features.resources import RegisteredResource
 from dovetail.server.features.tools import RegisteredTool
@@ -40,7 +40,7 @@ class MountedTool(RegisteredTool):
         self.scopes = origin.scopes
 
     async def invoke(
-        self, context: Context, call: Call, workers: Workers, arguments: dict[str, Any]
+        self, context: Context, call: Call, workers: ThreadPool, arguments: dict[str, Any]
     ) -> CallToolResult | InputRequired:
         """Run it for its own server."""
         home = home_of(self)
@@ -57,7 +57,7 @@ class MountedPrompt(RegisteredPrompt):
         self.origin = origin
 
     async def get(
-        self, context: Context, call: Call, workers: Workers, arguments: dict[str, Any]
+        self, context: Context, call: Call, workers: ThreadPool, arguments: dict[str, Any]
     ) -> GetPromptResult | InputRequired:
         """Fill it in for its own server."""
         home = home_of(self)
@@ -74,7 +74,7 @@ class MountedResource(RegisteredResource):
         self.origin = origin
 
     async def read(
-        self, context: Context, call: Call, workers: Workers, uri: str, variables: dict[str, Any]
+        self, context: Context, call: Call, workers: ThreadPool, uri: str, variables: dict[str, Any]
     ) -> ReadResourceResult | InputRequired:
         """Read it for its own server."""
         home = home_of(self)

@@ -15,7 +15,7 @@ from dovetail.policy.audit.log import Audit
 from dovetail.policy.rules import Policy, Rule
 from dovetail.policy.saved_answers import Remembered
 from dovetail.protocol.errors import LocalError, Refused
-from dovetail.runtime.thread_pool import Workers
+from dovetail.runtime.thread_pool import ThreadPool
 from tests.host.hosting import records
 
 CALL = Action(kind="tool", server="s", name="t", arguments={"a": 1}, definition="d", launch="l")
@@ -30,7 +30,7 @@ class Desk:
 
     def __init__(self, folder: Path, on_approve: OnApprove | None, *rules: Rule) -> None:
         self.events: list[HostEvent] = []
-        self.workers = Workers()
+        self.workers = ThreadPool()
         self.person = Person(on_approve, None, self.events.append, 2, self.workers)
         home = folder / "user"
         self.audit = Audit(folder=home)

@@ -9,7 +9,7 @@ from dovetail.host.consent.definition_review import Quarantine, no_such
 from dovetail.host.servers.bounded_client import Offer
 from dovetail.policy.definitions import DefinitionKind
 from dovetail.protocol.errors import LocalError
-from dovetail.runtime.thread_pool import Workers
+from dovetail.runtime.thread_pool import ThreadPool
 from dovetail.types.prompts import Prompt
 from dovetail.types.resources import ResourceTemplate
 from dovetail.types.tools import Tool
@@ -24,7 +24,7 @@ OFFER = Offer(
 
 
 def quarantine(folder: Path, file: Path | None = None) -> Quarantine:
-    return Quarantine(file, folder / "user", Workers())
+    return Quarantine(file, folder / "user", ThreadPool())
 
 
 async def test_first_contact_is_approved_with_the_start(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from dovetail import Client, Context, Server, ToolFailed
 from dovetail.protocol.errors import StepFailed
-from dovetail.runtime.thread_pool import Workers
+from dovetail.runtime.thread_pool import ThreadPool
 from dovetail.server.mrtr.steps import outcome_of, take_step, work_of
 
 ERAS = pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
@@ -76,7 +76,7 @@ async def test_what_json_cannot_hold_fails_the_step() -> None:
 
 
 async def test_any_kind_of_function_will_do() -> None:
-    workers = Workers()
+    workers = ThreadPool()
 
     async def coroutine() -> str:
         return "coroutine"

@@ -16,7 +16,7 @@ from dovetail.policy.audit.log import Audit, Decider, Event, Unrecorded
 from dovetail.policy.rules import Policy, stricter
 from dovetail.policy.saved_answers import Remembered, Said
 from dovetail.protocol.errors import DovetailError, Refused
-from dovetail.runtime.thread_pool import Workers
+from dovetail.runtime.thread_pool import ThreadPool
 
 from .user_prompts import Person
 
@@ -51,7 +51,7 @@ class Consent:
     """Decides on every action of a host; nobody to ask means no."""
 
     def __init__(
-        self, policy: Policy, remembered: Remembered, person: Person, audit: Audit | None, workers: Workers
+        self, policy: Policy, remembered: Remembered, person: Person, audit: Audit | None, workers: ThreadPool
     ) -> None:
         self.policy = policy
         self._remembered = remembered

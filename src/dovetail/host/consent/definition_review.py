@@ -14,7 +14,7 @@ from dovetail.policy.definitions import Definition, DefinitionKind, define_all
 from dovetail.policy.lockfile import Lock, LockFile
 from dovetail.policy.review import Finding, review
 from dovetail.protocol.errors import LocalError
-from dovetail.runtime.thread_pool import Workers
+from dovetail.runtime.thread_pool import ThreadPool
 
 _FEW, _SMALL = 100, 50_000
 """Definitions, and bytes of them, that are looked through at once, in a few milliseconds."""
@@ -43,7 +43,7 @@ class Reviewed(msgspec.Struct, frozen=True, kw_only=True):
 class Quarantine:
     """Knows what was approved; without a lockfile it knows it for as long as the host runs."""
 
-    def __init__(self, file: Path | None, folder: Path | None, workers: Workers) -> None:
+    def __init__(self, file: Path | None, folder: Path | None, workers: ThreadPool) -> None:
         self._file = None if file is None else LockFile(file, folder)
         self._accepted = Accepted(folder)
         self._workers = workers

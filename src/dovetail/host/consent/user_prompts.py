@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import inspect
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Generator
@@ -26,7 +25,7 @@ from dovetail.policy.approval_questions import (
     Yes,
 )
 from dovetail.protocol.errors import DovetailError, LocalError, Refused
-from dovetail.runtime.thread_pool import Workers
+from dovetail.runtime.thread_pool import ThreadPool
 
 logger = logging.getLogger("dovetail")
 
@@ -55,7 +54,7 @@ class Person:
         on_elicit: OnHostElicit | None,
         tell: OnEvent,
         most_each: int,
-        workers: Workers,
+        workers: ThreadPool,
     ) -> None:
         self._on_approve = on_approve
         self._on_elicit = on_elicit
@@ -123,21 +122,8 @@ class Person:
         with self.questions.piece("the question", server):
             self._tell(HostEvent(kind="question", server=server, detail=question))
             try:
-                return await self._call(function)
+                # In a thread unless it is async: waiting for the user blocks nobody else.
+                return await self._workers.call_any(function)
             except asyncio.CancelledError:
                 self._tell(HostEvent(kind="withdrawn", server=server, detail=question))
                 raise
-
-    async def _call(self, function: Callable[[], Any]) -> Any:
-        """Call an async function here and a plain one in a thread, where waiting for a person blocks nobody."""
-        if _is_async(function):
-            return await function()
-        outcome = await self._workers.run(function)
-        return await outcome if inspect.isawaitable(outcome) else outcome
-
-
-def _is_async(function: Callable[..., Any]) -> bool:
-    while isinstance(function, functools.partial):
-        function = function.func
-    called = getattr(function, "__call__", None)  # noqa: B004  # of an object that can be called
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)

@@ -18,7 +18,7 @@ from dovetail.policy.approval_questions import LaunchQuestion
 from dovetail.policy.approvals import Approvals
 from dovetail.policy.launch import LaunchSpec, without_secrets
 from dovetail.protocol.errors import LocalError
-from dovetail.runtime.thread_pool import Workers
+from dovetail.runtime.thread_pool import ThreadPool
 from dovetail.text.redact import is_secret
 
 from .bounded_client import BoundedClient
@@ -42,7 +42,7 @@ class Launching:
         secrets: Secrets | None,
         auth: OnAuth | None,
         limits: Limits,
-        workers: Workers,
+        workers: ThreadPool,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
         self._consent = consent

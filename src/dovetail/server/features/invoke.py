@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dovetail.protocol.errors import INTERNAL_ERROR, MissingCapability, ProtocolError, URLElicitationRequired
 from dovetail.protocol.revisions.revision import Revision
 from dovetail.runtime.call import Call
-from dovetail.runtime.thread_pool import Workers
+from dovetail.runtime.thread_pool import ThreadPool
 from dovetail.server.signatures.signature import Binding
 from dovetail.types.client_features import InputRequired
 
@@ -25,7 +25,7 @@ logger = logging.getLogger("dovetail")
 async def call_handler(
     function: Callable[..., Any],
     binding: Binding,
-    workers: Workers,
+    workers: ThreadPool,
     values: dict[str, Any],
     ended: Callable[[], None] | None = None,
 ) -> Any:
@@ -53,7 +53,7 @@ def required(problem: URLElicitationRequired, context: Context, call: Call) -> I
 async def run_handler(
     function: Callable[..., Any],
     binding: Binding,
-    workers: Workers,
+    workers: ThreadPool,
     values: dict[str, Any],
     call: Call,
     doing: str,

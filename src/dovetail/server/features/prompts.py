@@ -7,7 +7,7 @@ from typing import Any, TypedDict, Unpack, cast
 
 from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, LocalError, ProtocolError
 from dovetail.runtime.call import Call
-from dovetail.runtime.thread_pool import Workers
+from dovetail.runtime.thread_pool import ThreadPool
 from dovetail.server.context import Context
 from dovetail.server.signatures.signature import BadArguments, TextBinding, prompt_binding
 from dovetail.types.capabilities import Icon
@@ -37,7 +37,7 @@ class RegisteredPrompt:
         self.definition = definition
 
     async def get(
-        self, context: Context, call: Call, workers: Workers, arguments: dict[str, Any]
+        self, context: Context, call: Call, workers: ThreadPool, arguments: dict[str, Any]
     ) -> GetPromptResult | InputRequired:
         """Fill the prompt in; missing or wrong arguments are −32602 (prompts, "Error Handling")."""
         name = self.definition.name

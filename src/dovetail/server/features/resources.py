@@ -10,7 +10,7 @@ import msgspec
 
 from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, LocalError, ProtocolError
 from dovetail.runtime.call import Call
-from dovetail.runtime.thread_pool import Workers
+from dovetail.runtime.thread_pool import ThreadPool
 from dovetail.server.context import Context
 from dovetail.server.signatures.signature import BadArguments, BadResult, TextBinding, plain, template_binding
 from dovetail.types.base import CacheScope
@@ -76,7 +76,7 @@ class RegisteredResource:
         return definition.uri_template if isinstance(definition, ResourceTemplate) else definition.uri
 
     async def read(
-        self, context: Context, call: Call, workers: Workers, uri: str, variables: dict[str, Any]
+        self, context: Context, call: Call, workers: ThreadPool, uri: str, variables: dict[str, Any]
     ) -> ReadResourceResult | InputRequired:
         """Run the handler; what it raises is an internal error that names the problem."""
         try:

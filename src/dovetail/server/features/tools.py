@@ -21,8 +21,8 @@ from dovetail.protocol.names import check_tool_name
 from dovetail.protocol.revisions.revision import Revision
 from dovetail.protocol.revisions.wrapping import is_object_schema
 from dovetail.runtime.call import Call
-from dovetail.runtime.concurrency import Turns
-from dovetail.runtime.thread_pool import Workers
+from dovetail.runtime.concurrency import PerLoopSemaphore
+from dovetail.runtime.thread_pool import ThreadPool
 from dovetail.server.context import Context
 from dovetail.server.signatures.signature import BadArguments, BadResult, ToolBinding, plain, tool_binding
 from dovetail.types.capabilities import Icon
@@ -54,13 +54,13 @@ class RegisteredTool:
         self.definition = definition
         self.timeout = timeout
         self.scopes: tuple[str, ...] = ()
-        self._turns = None if concurrency is None else Turns(concurrency)
+        self._semaphore = None if concurrency is None else PerLoopSemaphore(concurrency)
         self.unlimited = binding.is_async and timeout is None and concurrency is None
         schema = binding.output_schema
         self._wrapped = schema is not None and not is_object_schema(schema)
 
     async def invoke(
-        self, context: Context, call: Call, workers: Workers, arguments: dict[str, Any]
+        self, context: Context, call: Call, workers: ThreadPool, arguments: dict[str, Any]
     ) -> CallToolResult | InputRequired:
         """Run the tool; whatever its handler raises becomes an `isError` result (tools, "Error Handling")."""
         try:
@@ -113,10 +113,10 @@ class RegisteredTool:
             raise ProtocolError(INVALID_PARAMS, f"Invalid arguments for tool {self.name!r}: {problem}")
         return failed(f"Invalid arguments for tool {self.name!r}: {problem}")
 
-    async def _limited(self, workers: Workers, values: dict[str, Any]) -> Any:
-        if self._turns is None:
+    async def _limited(self, workers: ThreadPool, values: dict[str, Any]) -> Any:
+        if self._semaphore is None:
             return await self._timed(workers, values, None)
-        turns = self._turns.here()
+        turns = self._semaphore.current()
         if not self.binding.is_async:
             # A thread cannot be stopped: its turn is over when it has ended, not when its call has.
             await turns.acquire()
@@ -124,7 +124,7 @@ class RegisteredTool:
         async with turns:
             return await self._timed(workers, values, None)
 
-    async def _timed(self, workers: Workers, values: dict[str, Any], ended: Callable[[], None] | None) -> Any:
+    async def _timed(self, workers: ThreadPool, values: dict[str, Any], ended: Callable[[], None] | None) -> Any:
         if self.timeout is None:
             return await call_handler(self.function, self.binding, workers, values, ended)
         clock = asyncio.timeout(self.timeout)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any, TypeAlias
 
 from dovetail.protocol.errors import LocalError, StepFailed
 from dovetail.protocol.mrtr import Entry
-from dovetail.runtime.thread_pool import Workers
+from dovetail.runtime.thread_pool import ThreadPool
 from dovetail.server.signatures.signature import plain
 
 Work: TypeAlias = "Callable[[], Awaitable[Any]]"
@@ -19,14 +17,13 @@ _whose: ContextVar[object] = ContextVar("dovetail-step", default=None)
 """The context whose step runs here."""
 
 
-def work_of(whose: object, workers: Workers, function: Callable[..., Any]) -> Work:
+def work_of(whose: object, workers: ThreadPool, function: Callable[..., Any]) -> Work:
     """The way to run a step's function: on the loop if it is a coroutine function, else in a thread."""
 
     async def work() -> Any:
         token = _whose.set(whose)
         try:
-            value = function() if _is_async(function) else await workers.run(function)
-            return await value if inspect.isawaitable(value) else value
+            return await workers.call_any(function)
         finally:
             _whose.reset(token)
 
@@ -54,10 +51,3 @@ def outcome_of(name: str, entry: Entry, problem: Exception | None = None) -> Any
     if entry.failed:
         raise StepFailed(f"The step {name!r} failed: {entry.value}") from problem
     return entry.value
-
-
-def _is_async(function: Callable[..., Any]) -> bool:
-    while isinstance(function, functools.partial):
-        function = function.func
-    called = getattr(function, "__call__", None)  # noqa: B004  # of an object that can be called
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
