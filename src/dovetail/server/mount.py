@@ -35,7 +35,7 @@ class MountedTool(RegisteredTool):
         super().__init__(origin.function, origin.binding, mount.renamed(origin.definition), origin.timeout, None)
         self.mount = mount
         self.origin = origin
-        self._turns = origin._turns
+        self._semaphore = origin._semaphore
         self.unlimited = origin.unlimited
         self.scopes = origin.scopes
 
