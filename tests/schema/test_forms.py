@@ -1,7 +1,4 @@
-"""Forms: what may be asked, how a revision writes it, what may be answered.
-
-Forms written by generators, in the words that a form has.
-"""
+"""Forms: conversion to a revision, defaults, validation of answers, and forms written by generators."""
 
 import pytest
 from hypothesis import given, settings
@@ -9,114 +6,11 @@ from hypothesis import strategies as st
 
 from dovetail.protocol.errors import LocalError
 from dovetail.protocol.revisions import REVISIONS
-from dovetail.schema.forms import check_form, choices, fill_defaults, fit_form, flat_field, flat_form, problems
+from dovetail.schema.form_check import check_form
+from dovetail.schema.forms import CompiledForm, fill_defaults, fit_form, flat_field, flat_form, problems, read_form
 from tests.protocol.revisions.official import official
 
-TITLED = [{"const": "#F00", "title": "Red"}, {"const": "#0F0", "title": "Green"}]
-FIELDS = {
-    "text": {"type": "string", "title": "Text", "description": "Say it", "minLength": 1, "maxLength": 9},
-    "pattern": {"type": "string", "pattern": "^[a-z]+$", "default": "a"},
-    "email": {"type": "string", "format": "email"},
-    "uri": {"type": "string", "format": "uri"},
-    "date": {"type": "string", "format": "date"},
-    "moment": {"type": "string", "format": "date-time"},
-    "number": {"type": "number", "minimum": 0, "maximum": 1.5, "default": 0.5},
-    "integer": {"type": "integer", "minimum": -3, "default": 2},
-    "boolean": {"type": "boolean", "default": True},
-    "untitled": {"type": "string", "enum": ["a", "b"], "default": "b"},
-    "titled": {"type": "string", "oneOf": TITLED, "default": "#F00"},
-    "legacy": {"type": "string", "enum": ["a", "b"], "enumNames": ["A", "B"]},
-}
-MULTIPLE = {
-    "untitled": {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}, "minItems": 1, "maxItems": 2},
-    "titled": {"type": "array", "items": {"anyOf": TITLED}, "default": ["#F00"]},
-}
-
-
-def form(fields, *required, **more):
-    return {"type": "object", "properties": fields, "required": list(required), **more}
-
-
-WHOLE = form(
-    FIELDS | {f"many_{name}": field for name, field in MULTIPLE.items()},
-    "text",
-    **{"$schema": "https://json-schema.org/draft/2020-12/schema"},
-)
-
-
-@pytest.mark.parametrize("schema", [WHOLE, form({}), {"type": "object", "properties": {}}, *map(form, [MULTIPLE])])
-def test_a_form_is_accepted(schema):
-    check_form(schema)
-
-
-@pytest.mark.parametrize(
-    ("field", "said"),
-    [
-        (True, "must be a schema"),
-        ({}, "may be of several types"),
-        ({"type": ["string", "null"]}, "may be of several types"),
-        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, "may be of several types"),
-        ({"$ref": "#/$defs/X"}, "may be of several types"),
-        ({"type": "null"}, 'is of type "null"'),
-        ({"type": "object", "properties": {}}, "a form is flat"),
-        ({"type": "array"}, "lists of choices only"),
-        ({"type": "array", "items": {"type": "string"}}, "lists of choices only"),
-        ({"type": "array", "items": {"type": "object", "properties": {}}}, "lists of choices only"),
-        ({"type": "array", "items": {"enum": ["a"]}}, "not strings"),
-        ({"type": "array", "items": {"anyOf": [{"const": "a"}]}}, '"const" and a "title"'),
-        ({"type": "array", "items": {"type": "string", "enum": ["a"]}, "default": ["b"]}, 'the default ["b"]'),
-        ({"type": "array", "items": {"type": "string", "enum": ["a"]}, "default": "a"}, 'the default "a"'),
-        ({"type": "string", "enum": [1]}, "not strings"),
-        ({"type": "integer", "enum": [1], "oneOf": []}, "uses oneOf"),
-        ({"type": "string", "enum": ["a"], "enumNames": []}, "one name in enumNames"),
-        ({"type": "string", "oneOf": []}, '"const" and a "title"'),
-        ({"type": "string", "oneOf": [{"type": "string"}]}, '"const" and a "title"'),
-        ({"type": "string", "oneOf": {"const": "a"}}, '"const" and a "title"'),
-        ({"type": "string", "format": "uuid"}, 'the format "uuid"'),
-        ({"type": "string", "contentEncoding": "base64"}, "binary"),
-        ({"type": "string", "not": {}}, "uses not"),
-        ({"type": "string", "title": 1}, "a title that is no text"),
-        ({"type": "string", "minLength": -1}, "a minLength that is no count"),
-        ({"type": "string", "default": 1}, "the default 1"),
-        ({"type": "string", "enum": ["a"], "default": "b"}, 'the default "b"'),
-        ({"type": "string", "oneOf": TITLED, "default": "Red"}, 'the default "Red"'),
-        ({"type": "number", "maximum": "1"}, "a maximum that is no number"),
-        ({"type": "integer", "default": 1.5}, "the default 1.5"),
-        ({"type": "integer", "default": float("inf")}, "the default"),
-        ({"type": "number", "default": True}, "the default true"),
-        ({"type": "boolean", "default": 0}, "the default 0"),
-    ],
-)
-def test_a_field_that_no_form_has_is_refused_by_name(field, said):
-    with pytest.raises(LocalError) as caught:
-        check_form(form({"wrong": field}))
-    assert said in str(caught.value)
-    assert '"wrong"' in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "schema",
-    [
-        None,
-        [],
-        {"type": "object"},
-        {"type": "array", "properties": {}},
-        {"type": "object", "properties": []},
-        form({}, "unknown"),
-        {**form({}), "required": "all"},
-        {**form({}), "required": [{}]},
-        form({}, allOf=[{}]),
-    ],
-)
-def test_what_is_no_object_of_fields_is_refused(schema):
-    with pytest.raises(LocalError, match="form"):
-        check_form(schema)
-
-
-def test_choices_are_the_values_of_every_kind_of_choice():
-    assert choices(FIELDS["untitled"]) == choices(FIELDS["legacy"]) == choices(MULTIPLE["untitled"]) == ["a", "b"]
-    assert choices(FIELDS["titled"]) == choices(MULTIPLE["titled"]) == ["#F00", "#0F0"]
-    assert choices(FIELDS["text"]) is None
+from .form_samples import FIELDS, MULTIPLE, WHOLE, form
 
 
 def test_a_rich_revision_writes_the_form_as_it_is():
@@ -233,6 +127,41 @@ def test_a_pattern_that_could_take_exponential_time_is_left_to_the_server():
     assert problems(form(fields), {"text": "b"}) == []
     assert problems(form(fields), {"text": "aaaa"}) == ["text: must have at most 3 characters"]
     assert "pattern" in fields["text"]
+
+
+def test_a_compiled_form_compiles_its_schema_once_for_all_answers():
+    compiled = CompiledForm(WHOLE)
+    validator = compiled.validator
+    assert compiled.problems({"text": "a"}) == []
+    assert compiled.problems({"text": 1}) == problems(WHOLE, {"text": 1}) != []
+    assert compiled.validator is validator
+
+
+def test_a_compiled_form_fills_in_defaults():
+    assert CompiledForm(WHOLE).fill_defaults({"text": "a"}) == fill_defaults(WHOLE, {"text": "a"})
+
+
+def test_a_form_of_a_peer_is_read_in_the_style_of_the_newest_revision():
+    nullable = {"anyOf": [{"type": "string"}, {"type": "null"}]}
+    read = read_form(form({"a": nullable}, "a"))
+    assert read.is_flat
+    assert read.schema == form({"a": {"type": "string"}})
+    assert read.problems({}) == []
+    assert read.problems({"b": 1}) == ['unknown field "b"']
+
+
+def test_a_schema_that_is_no_form_is_validated_as_the_schema_it_is():
+    nested = form({"a": {"type": "object", "properties": {"b": {"type": "integer", "default": 1}}}}, "a")
+    read = read_form(nested)
+    assert (read.is_flat, read.schema) == (False, nested)
+    assert read.fill_defaults({"a": {}}) == {"a": {}}
+    assert read.problems({"a": {"b": 2}}) == []
+    assert read.problems({}) == ['the required property "a" is missing']
+
+
+def test_a_schema_that_cannot_be_used_at_all_is_refused_when_it_is_read():
+    with pytest.raises(LocalError, match="cannot be used"):
+        read_form({"type": "object", "properties": {"a": {"type": "nonsense"}}})
 
 
 ROOT = {

@@ -12,7 +12,7 @@ from dovetail.types.client_features import CreateMessageParams, InputRequired
 from dovetail.types.content import Audio, BlobContents, Content, Embedded, Text, TextContents
 from dovetail.types.messages import CompleteParams, LogParams, ProgressParams
 from dovetail.types.resources import Resource
-from dovetail.types.serialization import Value, Writer, dump, load
+from dovetail.types.serialization import Value, Writer, dump, integers_from_floats, load
 from dovetail.types.tasks import Task
 from dovetail.types.tools import CallToolParams, CallToolResult, ListToolsResult, Tool
 from tests.types.samples import copy, full, kinds, nodes
@@ -90,6 +90,23 @@ def test_an_integral_float_is_an_integer() -> None:
         load(Resource, {"uri": "a:b", "name": "n", "size": 5.5})
     with pytest.raises(msgspec.ValidationError, match=r"\$\.size"):
         load(Resource, {"uri": "a:b", "name": "n", "size": 1e300})
+
+
+def test_integral_floats_become_integers_at_every_depth() -> None:
+    changed = integers_from_floats({"a": [1.0, 1.5, {"b": -2.0}], "c": "1.0", "d": True})
+    assert changed == {"a": [1, 1.5, {"b": -2}], "c": "1.0", "d": True}
+    assert [type(item) for item in (changed["a"][0], changed["a"][2]["b"], changed["d"])] == [int, int, bool]
+
+
+@pytest.mark.parametrize("number", [2.0**53, -(2.0**53), 1e300, float("inf"), float("nan"), 0.5])
+def test_floats_that_are_no_exact_integers_stay_floats(number: float) -> None:
+    assert integers_from_floats(number) is number
+    assert type(integers_from_floats(2.0**53 - 1)) is int
+
+
+def test_a_value_without_integral_floats_is_returned_itself() -> None:
+    value: Any = {"a": [1, 1.5, {"b": "c"}], "d": None}
+    assert integers_from_floats(value) is value
 
 
 def test_a_bad_value_deep_in_a_deep_object_is_still_a_bad_value() -> None:

@@ -114,7 +114,7 @@ def _host(url: str) -> str | None:
 
 def _is_plain(schema: dict[str, Any]) -> bool:
     """Whether a form is one that the protocol knows; others are shown and checked all the same."""
-    from dovetail.schema.forms import check_form
+    from dovetail.schema.form_check import check_form
 
     try:
         check_form(schema)

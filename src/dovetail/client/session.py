@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from dovetail.protocol.errors import METHOD_NOT_FOUND, ProtocolError, Refused
+from dovetail.protocol.errors import METHOD_NOT_FOUND, REJECTED, ProtocolError, Refused
 from dovetail.protocol.extension import Extensions
 from dovetail.protocol.revisions import NEWEST_HANDSHAKE
 from dovetail.protocol.revisions.revision import Revision
@@ -24,9 +24,6 @@ from .url_elicitation import RequiredUrlElicitations
 
 if TYPE_CHECKING:
     from .client import Client
-
-REJECTED = -1
-"""A person said no (2025-11-25 client/sampling, "Error Handling")."""
 
 _REJECTIONS = {
     "sampling/createMessage": "User rejected sampling request",

@@ -27,12 +27,12 @@ from typing import TYPE_CHECKING, Any
 
 from dovetail.types.errors import DovetailError as DovetailError
 from dovetail.types.errors import LocalError as LocalError
+from dovetail.wire.jsonrpc import INVALID_REQUEST as INVALID_REQUEST
+from dovetail.wire.jsonrpc import PARSE_ERROR as PARSE_ERROR
 
 if TYPE_CHECKING:
     from dovetail.types.tools import CallToolResult
 
-PARSE_ERROR = -32700
-INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603

@@ -1,65 +1,23 @@
-"""Forms: the flat object schemas that a server may ask a person to fill in, and what was filled in.
+"""Forms of elicitation: flat object schemas that a user fills in, and the content that comes back.
 
-A form is written once, in the style of the newest revision, and fitted to the revision it is sent on.
-
-Schemas that mean a form but are written in more of JSON Schema than a form may use.
-
-Generators write an optional field as a union with null, an enumeration as a reference, a single choice as a
-constant. A form has none of these, and says the same in other words.
+A form is written in the style of the newest revision and converted to the revision it is sent on (`fit_form`).
+`flat_form` and `flat_field` read schemas that mean a form but use more of JSON Schema than a form may: generators
+write an optional field as a union with null, an enumeration as a reference, a single choice as a constant.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Protocol, cast
 
 from dovetail.types.errors import LocalError
 
 from .error_text import shown
-from .validation import compile_schema
+from .form_check import COUNTS, FORMATS, NUMBERS, check_form, choices
+from .validation import Validator, compile_schema
 
-FORMATS = ("date", "date-time", "email", "uri")
-"""The formats a form may name (elicitation, "Requested Schema")."""
-
-_COMPOSED = ("$ref", "$dynamicRef", "allOf", "anyOf", "if", "not", "oneOf", "prefixItems", "properties")
-_COUNTS = ("minLength", "maxLength", "minItems", "maxItems")
-_NUMBERS = ("minimum", "maximum")
-_CHECKED = frozenset({"type", "enum", "items", "format", *_COUNTS, *_NUMBERS})
+_CHECKED = frozenset({"type", "enum", "items", "format", *COUNTS, *NUMBERS})
 _BEYOND = frozenset({"pattern", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "uniqueItems"})
 """Limits that are no part of a form, but that JSON Schema knows and authors use."""
-
-
-def check_form(schema: object) -> None:
-    """Refuse what is no form with a LocalError that names the field.
-
-    A form is an object of strings, numbers, booleans and choices, without nesting (elicitation, "Requested
-    Schema"). Further keywords that a reader may ignore are let through.
-    """
-    if not isinstance(schema, dict):
-        raise LocalError("a form is a schema, so it must be an object")
-    form = cast("dict[str, Any]", schema)
-    fields, required = form.get("properties"), form.get("required", [])
-    if form.get("type") != "object" or not isinstance(fields, dict):
-        raise LocalError('a form must have "type": "object" and its fields under "properties"')
-    for name, field in cast("dict[str, Any]", fields).items():
-        fault = _fault(field)
-        if fault is not None:
-            raise LocalError(f"the field {shown(name)} of the form {fault}")
-    if not _texts(required) or not set(required) <= fields.keys():
-        raise LocalError('"required" of a form must be a list of its fields')
-    composed = [word for word in _COMPOSED if word in form and word != "properties"]
-    if composed:
-        raise LocalError(f"a form is a flat object: {composed[0]} is not allowed at its root")
-
-
-def choices(field: dict[str, Any]) -> list[str] | None:
-    """The values a field lets a person choose from, or None when it is no choice."""
-    if "items" in field:
-        return choices(field["items"])
-    titled = field.get("oneOf", field.get("anyOf"))
-    if titled is not None:
-        return [option["const"] for option in titled]
-    return field.get("enum")
 
 
 class FormRules(Protocol):
@@ -99,16 +57,60 @@ def fill_defaults(schema: dict[str, Any], content: dict[str, Any]) -> dict[str, 
     return filled | content
 
 
-def problems(schema: dict[str, Any], content: dict[str, Any]) -> list[str]:
-    """What does not fit in content filled into a form, a sentence each; empty when all is well.
+class CompiledForm:
+    """A form with its validator, which is compiled at first use and then kept."""
 
-    A pattern that needs more than linear time is not checked: it is the asking server's to judge.
+    __slots__ = ("_validator", "is_flat", "schema")
+
+    def __init__(self, schema: dict[str, Any], *, is_flat: bool = True) -> None:
+        """`schema` has passed `check_form`, unless `is_flat` is False: then it is any JSON Schema of an object."""
+        self.schema = schema
+        self.is_flat = is_flat
+        self._validator: Validator | None = None
+
+    @property
+    def validator(self) -> Validator:
+        """The compiled schema, the same object each time; raises LocalError for a schema that cannot be used.
+
+        A pattern of a flat form that needs more than linear time is left out: the server that asks checks it.
+        """
+        if self._validator is None:
+            self._validator = _compile_flat(self.schema) if self.is_flat else compile_schema(self.schema)
+        return self._validator
+
+    def fill_defaults(self, content: dict[str, Any]) -> dict[str, Any]:
+        """The content with the defaults of the fields it leaves out; only flat forms have defaults."""
+        return fill_defaults(self.schema, content) if self.is_flat else dict(content)
+
+    def problems(self, content: dict[str, Any]) -> list[str]:
+        """The reasons why the content does not fit the form, a sentence each; empty if it fits."""
+        texts = self.validator.problems(content)
+        return [text.replace(" property ", " field ", 1) for text in texts] if self.is_flat else texts
+
+
+def read_form(schema: dict[str, Any]) -> CompiledForm:
+    """A peer's form: in the style of the newest revision if it can be said so, otherwise as the schema it is.
+
+    Raises LocalError for a schema that cannot be used at all.
     """
     try:
-        validator = compile_schema(_judged_form(schema, _CHECKED | _BEYOND), formats=True)
+        return CompiledForm(flat_form(schema))
     except LocalError:
-        validator = compile_schema(_judged_form(schema, _CHECKED), formats=True)
-    return [text.replace(" property ", " field ", 1) for text in validator.problems(content)]
+        form = CompiledForm(schema, is_flat=False)
+    _ = form.validator  # compiled now, so that an unusable schema is refused before a user sees it
+    return form
+
+
+def problems(schema: dict[str, Any], content: dict[str, Any]) -> list[str]:
+    """The same as `CompiledForm.problems`, for a form that is used once."""
+    return CompiledForm(schema).problems(content)
+
+
+def _compile_flat(schema: dict[str, Any]) -> Validator:
+    try:
+        return compile_schema(_judged_form(schema, _CHECKED | _BEYOND), formats=True)
+    except LocalError:
+        return compile_schema(_judged_form(schema, _CHECKED), formats=True)
 
 
 def _plain(field: dict[str, Any]) -> dict[str, Any]:
@@ -139,121 +141,6 @@ def _judged(field: dict[str, Any], words: frozenset[str]) -> dict[str, Any]:
         return {**kept, "items": _judged(kept["items"], words)}
     options = choices(field)
     return kept if options is None else {**kept, "enum": options}
-
-
-def _fault(field: object) -> str | None:
-    """What makes a field unfit for a form, to follow the field's name in a sentence."""
-    if not isinstance(field, dict):
-        return "must be a schema"
-    known = cast("dict[str, Any]", field)
-    kind = known.get("type")
-    judge = _KINDS.get(kind) if isinstance(kind, str) else None
-    if judge is None:
-        return _wrong_kind(known, kind)
-    for word in ("title", "description"):
-        if not isinstance(known.get(word, ""), str):
-            return f"has a {word} that is no text"
-    for word in _COUNTS:
-        if not _is_count(known.get(word, 0)):
-            return f"has a {word} that is no count"
-    for word in _NUMBERS:
-        if not _is_number(known.get(word, 0)):
-            return f"has a {word} that is no number"
-    return judge(known) or _default_fault(known)
-
-
-def _wrong_kind(field: dict[str, Any], kind: object) -> str:
-    if kind == "object" or "properties" in field:
-        return "is an object; a form is flat, so ask for its parts one by one"
-    if kind is None or isinstance(kind, list):
-        return "may be of several types; a field of a form has one"
-    return f"is of type {shown(kind)}; a form has string, number, integer, boolean and choices"
-
-
-def _string_fault(field: dict[str, Any]) -> str | None:
-    if "oneOf" in field:
-        return _options_fault(field["oneOf"]) or _composed_fault(field, "oneOf")
-    if "enum" in field:
-        return _enum_fault(field) or _composed_fault(field)
-    if "contentEncoding" in field:
-        return "is binary, which nobody can type"
-    if "format" in field and field["format"] not in FORMATS:
-        return f"has the format {shown(field['format'])}; a form has {', '.join(FORMATS)}"
-    return _composed_fault(field)
-
-
-def _array_fault(field: dict[str, Any]) -> str | None:
-    items: Any = field.get("items")
-    if isinstance(items, dict):
-        if "anyOf" in items:
-            return _options_fault(items["anyOf"]) or _composed_fault(field)
-        if "enum" in items:
-            return _enum_fault(cast("dict[str, Any]", items)) or _composed_fault(field)
-    return "is a list of anything; a form has lists of choices only, such as list[Literal[...]]"
-
-
-def _enum_fault(field: dict[str, Any]) -> str | None:
-    if not _texts(field["enum"]) or field.get("type") != "string":
-        return "has choices that are not strings"
-    names = field.get("enumNames", field["enum"])
-    if not _texts(names) or len(names) != len(field["enum"]):
-        return "needs one name in enumNames for each value in enum"
-    return None
-
-
-def _options_fault(options: Any) -> str | None:
-    listed = cast("list[Any]", options) if isinstance(options, list) else []
-    fine = all(isinstance(option, dict) and _labelled(cast("dict[str, Any]", option)) for option in listed)
-    return None if fine and listed else 'needs options that each have a "const" and a "title"'
-
-
-def _labelled(option: dict[str, Any]) -> bool:
-    return _texts([option.get("const"), option.get("title")])
-
-
-def _composed_fault(field: dict[str, Any], *allowed: str) -> str | None:
-    found = [word for word in _COMPOSED if word in field and word not in allowed]
-    return f"uses {found[0]}, which a form cannot show" if found else None
-
-
-def _default_fault(field: dict[str, Any]) -> str | None:
-    if "default" not in field:
-        return None
-    default, options = field["default"], choices(field)
-    if field["type"] == "array":
-        fits = _texts(default) and set(default) <= set(options or ())
-    elif options is not None:
-        fits = default in options
-    else:
-        fits = _DEFAULTS[field["type"]](default)
-    return None if fits else f"has the default {shown(default)}, which does not fit it"
-
-
-def _texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in cast("list[Any]", value))
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-_KINDS: dict[str, Callable[[dict[str, Any]], str | None]] = {
-    "string": _string_fault,
-    "number": _composed_fault,
-    "integer": _composed_fault,
-    "boolean": _composed_fault,
-    "array": _array_fault,
-}
-_DEFAULTS: dict[str, Callable[[object], bool]] = {
-    "string": lambda value: isinstance(value, str),
-    "number": _is_number,
-    "integer": lambda value: _is_number(value) and float(cast("float", value)).is_integer(),
-    "boolean": lambda value: isinstance(value, bool),
-}
 
 
 _ROOTS = ("$defs", "definitions")

@@ -13,8 +13,8 @@ from msgspec.structs import fields as struct_fields
 _LOCAL = "\x7f"
 """Begins the wire name of a field that never travels."""
 
-_EXACT = 2.0**53
-"""Floats below it count exactly."""
+MAX_EXACT_FLOAT = 2.0**53
+"""Floats below it represent each integer exactly; from here on a float may stand for another integer nearby."""
 
 
 def local_field(name: str) -> str:
@@ -84,7 +84,7 @@ def load(kind: type[V], obj: object) -> V:
 def _load_integral(kind: type[V], obj: object, problem: msgspec.ValidationError) -> V:
     """A second look, for JSON Schema calls 5.0 an integer and msgspec does not."""
     try:
-        plainer = _integral(obj)
+        plainer = integers_from_floats(obj)
     except RecursionError:
         raise problem from None
     if plainer is obj:
@@ -101,19 +101,24 @@ def _choose(kind: type[Any], obj: object) -> Value:
         raise ValueError(str(problem)) from None  # msgspec adds the outer path to a ValueError only
 
 
-def _integral(obj: Any) -> Any:
-    """The same object where integral floats are integers; the very same when there are none."""
-    if isinstance(obj, float):
-        return int(obj) if obj.is_integer() and abs(obj) < _EXACT else obj
-    if isinstance(obj, dict):
-        members = cast(JsonObject, obj)
-        changed = {key: _integral(item) for key, item in members.items()}
+def integers_from_floats(value: Any) -> Any:
+    """Replace integral floats by integers at every depth, since 5.0 is an integer to JSON Schema and not to msgspec.
+
+    Floats that are not exact (`MAX_EXACT_FLOAT`) stay floats, so that they are refused where an integer is needed
+    and no wrong integer comes out of them. Returns the same object if there is nothing to replace; raises
+    RecursionError for one that is nested too deeply.
+    """
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) < MAX_EXACT_FLOAT else value
+    if isinstance(value, dict):
+        members = cast(JsonObject, value)
+        changed = {key: integers_from_floats(item) for key, item in members.items()}
         return changed if any(changed[key] is not item for key, item in members.items()) else members
-    if isinstance(obj, list):
-        items = cast("list[Any]", obj)
-        plainer = [_integral(item) for item in items]
-        return plainer if any(a is not b for a, b in zip(plainer, items, strict=True)) else items
-    return obj
+    if isinstance(value, list):
+        items = cast("list[Any]", value)
+        replaced = [integers_from_floats(item) for item in items]
+        return replaced if any(a is not b for a, b in zip(replaced, items, strict=True)) else items
+    return value
 
 
 def _attach(value: Value, obj: JsonObject) -> None:

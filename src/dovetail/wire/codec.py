@@ -6,10 +6,19 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
-from .jsonrpc import Failure, Id, Invalid, Message, Notification, Params, Request, Response
+from .jsonrpc import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    Failure,
+    Id,
+    Invalid,
+    Message,
+    Notification,
+    Params,
+    Request,
+    Response,
+)
 
-PARSE_ERROR = -32700
-INVALID_REQUEST = -32600
 MAX_BATCH = 1000
 """The longest batch taken: each of its messages may be answered, so its size in bytes is no bound."""
 

@@ -11,6 +11,10 @@ Id: TypeAlias = str | int
 
 Params: TypeAlias = dict[str, Any]
 
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+"""Error codes of JSON-RPC 2.0 (section 5.1) that reading a message can end in; the others are in `protocol.errors`."""
+
 
 class Request(msgspec.Struct, frozen=True):
     """A request that wants an answer."""

@@ -280,6 +280,19 @@ def test_a_schema_by_hand_gives_a_dict_with_its_defaults():
         form.load({"other": 1})
 
 
+def test_a_form_keeps_the_validator_of_its_type_for_every_answer():
+    form = form_for(int)
+    validator = form.compiled.validator
+    assert [form.load({"value": number}) for number in range(3)] == [0, 1, 2]
+    assert form_for(int).compiled.validator is validator
+
+
+@pytest.mark.parametrize("kind", [int, {"type": "object", "properties": {"value": {"type": "integer"}}}])
+def test_a_float_that_may_stand_for_another_integer_is_no_integer(kind):
+    with pytest.raises(InvalidAnswer, match=r"value: 1e\+300 is too large to be an exact integer"):
+        form_for(kind).load({"value": 1e300})
+
+
 def test_none_asks_for_consent_only():
     assert form_for(None).schema == {"type": "object", "properties": {}}
     assert form_for(None).load({}) == {}

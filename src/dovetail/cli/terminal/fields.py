@@ -102,7 +102,7 @@ def read_number(text: str) -> int | float | None:
 def fields_of(schema: dict[str, Any]) -> list[Field] | None:
     """The fields of a form, or None where it is no form that can be asked for field by field."""
     from dovetail.protocol.errors import LocalError
-    from dovetail.schema.forms import check_form
+    from dovetail.schema.form_check import check_form
 
     try:
         check_form(schema)

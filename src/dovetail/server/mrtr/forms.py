@@ -13,13 +13,14 @@ import msgspec
 
 from dovetail.protocol.errors import InvalidAnswer, LocalError
 from dovetail.schema.error_text import located, readable, shown
-from dovetail.schema.forms import check_form, fill_defaults, flat_field, problems
+from dovetail.schema.form_check import check_form
+from dovetail.schema.forms import CompiledForm, flat_field
 from dovetail.server.signatures import docstring
-from dovetail.server.signatures.binding import with_integers
 from dovetail.server.signatures.opaque_types import decode
 from dovetail.server.signatures.param import Param, merged
 from dovetail.server.signatures.schema import Reader
 from dovetail.server.signatures.type_support import Reading, Unsupported, name_of
+from dovetail.types.serialization import integers_from_floats
 
 Email: TypeAlias = typing.Annotated[str, Param(extra={"format": "email"})]
 Url: TypeAlias = typing.Annotated[str, Param(extra={"format": "uri"})]
@@ -44,10 +45,11 @@ class Field(NamedTuple):
 class Form:
     """A form in the style of the newest revision, and the type its answer is turned into."""
 
-    __slots__ = ("_fields", "_lone", "_reading", "schema")
+    __slots__ = ("_fields", "_lone", "_reading", "compiled", "schema")
 
     def __init__(self, schema: dict[str, Any], fields: dict[str, Field], reading: Reading | None, lone: bool):
         self.schema = schema
+        self.compiled = CompiledForm(schema)
         self._fields = fields
         self._reading = reading
         self._lone = lone
@@ -59,13 +61,15 @@ class Form:
         """
         blank = {name for name, value in content.items() if value is None}
         # An older client has not seen the defaults, so that they are filled in here as well.
-        given = fill_defaults(self.schema, {name: content[name] for name in content if name not in blank})
-        found = problems(self.schema, given)
-        if found:
-            raise InvalidAnswer(f"The answer does not fit the form: {'; '.join(found)}")
+        given = self.compiled.fill_defaults({name: content[name] for name in content if name not in blank})
+        problems = self.compiled.problems(given)
         for name, field in self.schema["properties"].items():
             if name in given and field["type"] == "integer":
-                given[name] = with_integers(given[name])
+                given[name] = integers_from_floats(given[name])
+                if isinstance(given[name], float) and not problems:
+                    problems.append(f"{name}: {given[name]:g} is too large to be an exact integer")
+        if problems:
+            raise InvalidAnswer(f"The answer does not fit the form: {'; '.join(problems)}")
         if self._reading is None:
             return given
         for name, field in self._fields.items():

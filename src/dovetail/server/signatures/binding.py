@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 from msgspec.structs import asdict
@@ -13,6 +13,7 @@ from dovetail.schema.error_text import located, readable, shown
 from dovetail.schema.validation import MAX_PROBLEMS, TOO_LARGE, Validator, compile_schema
 from dovetail.server.signatures import pydantic_models
 from dovetail.server.signatures.opaque_types import decode
+from dovetail.types.serialization import integers_from_floats
 
 _convert = msgspec.convert
 
@@ -149,7 +150,7 @@ class ToolBinding(Binding):
             raise BadArguments([self._with_names(problem) for problem in problems])
         theirs = self._fields.models
         try:
-            return self._bound({k: v if k in theirs else with_integers(v) for k, v in arguments.items()})
+            return self._bound({k: v if k in theirs else integers_from_floats(v) for k, v in arguments.items()})
         except msgspec.ValidationError as error:
             raise BadArguments([readable(error)]) from error
         except RecursionError as error:
@@ -167,14 +168,3 @@ def without(schema: dict[str, Any], names: Mapping[str, object]) -> dict[str, An
     if not names:
         return schema
     return {**schema, "properties": {**schema.get("properties", {}), **dict.fromkeys(names, True)}}
-
-
-def with_integers(value: Any) -> Any:
-    """A value with its integral floats as integers, as JSON Schema sees them."""
-    if type(value) is float and value.is_integer():
-        return int(value)
-    if type(value) is list:
-        return [with_integers(item) for item in cast("list[Any]", value)]
-    if type(value) is dict:
-        return {key: with_integers(item) for key, item in cast("dict[str, Any]", value).items()}
-    return value
