@@ -2,8 +2,6 @@
 
 import asyncio
 import contextlib
-import http.client
-import os
 import signal
 import stat
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -15,7 +13,7 @@ import pytest
 from dovetail.server.run import session_relay as relaying
 from dovetail.server.run.session_relay import CHUNK, RELAYED, Link, Relay
 from tests.support.http_process import Answer, HttpCaller, HttpProcess
-from tests.support.raw import ENVELOPE, HANDSHAKE, children, eventually
+from tests.support.raw import ENVELOPE, HANDSHAKE, children
 from tests.support.waiting import until
 
 LINGERING = Path(__file__).parents[2] / "faults" / "servers" / "lingering.py"
@@ -100,103 +98,6 @@ class TestSessions:
     def test_the_envelope_era_needs_none(self, pair: HttpProcess) -> None:
         client = pair.client(ENVELOPE)
         assert {where(client) for _ in range(MANY)} == set(children(pair.process.pid))
-
-
-class TestTheCrew:
-    def test_a_worker_that_is_killed_is_replaced_and_the_others_go_on(self) -> None:
-        with HttpProcess(LINGERING, "--workers", "2") as server:
-            clients = [server.client() for _ in range(MANY)]
-            homes = {client: where(client) for client in clients}
-            first, second = children(server.process.pid)
-            os.kill(first, signal.SIGKILL)
-            kept = [client for client in clients if homes[client] == second]
-            assert kept and all(where(client) == second for client in kept)
-            eventually(lambda: len(children(server.process.pid)) == 2, "a new worker has been started")
-            lost = next(client for client in clients if homes[client] == first)
-            eventually(lambda: lost.call("which").status == 404, "the session is known to have ended")
-            assert where(server.client()) in children(server.process.pid)
-            assert "Worker 0 ended by signal 9 and is started anew" in server.stderr
-            server.signal(signal.SIGTERM)
-            assert server.wait() == 0
-            assert "Traceback" not in server.stderr, server.stderr
-
-    def test_a_worker_that_dies_in_the_middle_leaves_no_client_waiting(self) -> None:
-        with HttpProcess(LINGERING, "--workers", "2") as server:
-            clients = [server.client() for _ in range(MANY)]
-            streams = [client.stream() for client in clients]
-            victim = clients[0]
-            pid = where(victim)
-            answers = [victim.call("linger", seconds=600) for _ in range(4)]
-            for answer in answers:
-                answer.message()
-            os.kill(pid, signal.SIGKILL)
-            for answer in [*answers, streams[0]]:
-                # A reset, or an end, depending on whose connection it was; but nobody waits in vain.
-                with contextlib.suppress(http.client.HTTPException, ConnectionError):
-                    answer.rest()
-            for stream in streams[1:]:
-                stream.close()
-
-    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-    def test_all_end_together_with_their_calls_answered(self, number: int) -> None:
-        with HttpProcess(LINGERING, "--workers", "2", "--grace", "30") as server:
-            clients = [server.client() for _ in range(MANY)]
-            streams = [client.stream() for client in clients]
-            calls = [client.call("linger", seconds=0.8) for client in clients]
-            for call in calls:
-                call.message()
-            workers = children(server.process.pid)
-            # As a terminal and systemd do: the signal goes to all of them, and is one signal nevertheless.
-            os.killpg(server.process.pid, number)
-            for call in calls:
-                assert call.messages()[-1]["result"]["content"][0]["text"] == "done"
-            for stream in streams:
-                stream.rest()
-            assert server.wait() == 0
-            assert "Traceback" not in server.stderr, server.stderr
-            assert len(workers) == 2 and not any(Path(f"/proc/{pid}").exists() for pid in workers)
-
-    def test_the_second_signal_waits_for_nothing(self) -> None:
-        with HttpProcess(LINGERING, "--workers", "2", "--grace", "60") as server:
-            call = server.client().call("linger", seconds=600)
-            call.message()
-            server.signal(signal.SIGTERM)
-            eventually(lambda: not listens(server), "the server takes no more connections")
-            server.signal(signal.SIGTERM)
-            assert server.wait(10) == 0
-            call.close()
-
-    def test_workers_end_when_the_one_that_looks_after_them_is_killed(self) -> None:
-        with HttpProcess(LINGERING, "--workers", "2") as server:
-            workers = eventually(lambda: len(found := children(server.process.pid)) == 2 and found, "both run")
-            assert where(server.client()) in workers
-            server.process.kill()
-            server.process.wait()
-            eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers), "they have ended")
-
-    def test_a_server_that_cannot_start_is_not_started_again_and_again(self, tmp_path: Path) -> None:
-        file = tmp_path / "broken.py"
-        file.write_text(
-            "import contextlib\nfrom dovetail import Server\n"
-            "@contextlib.asynccontextmanager\nasync def lifespan(server):\n"
-            "    raise RuntimeError('no database')\n    yield\n"
-            "server = Server('broken', lifespan=lifespan)\n"
-        )
-        with HttpProcess(file, "--workers", "2") as server:
-            assert server.wait() == 1
-            assert "no database" in server.stderr
-            assert server.complaints[-1] == "dovetail: A worker could not start; its log says why"
-
-
-def listens(server: HttpProcess) -> bool:
-    connection = server.connect()
-    try:
-        connection.connect()
-    except OSError:
-        return False
-    finally:
-        connection.close()
-    return True
 
 
 App = Callable[[Any, Any, Any], Awaitable[None]]

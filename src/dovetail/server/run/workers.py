@@ -57,7 +57,7 @@ def run_workers(
         raise LocalError("Several workers need an operating system that can fork; run one, or several servers")
     if count > MAX_WORKERS:
         raise LocalError(f"More than {MAX_WORKERS} workers are too many: {count}")
-    assert server.desk is not None  # made now, so that all workers seal with the same key
+    _ = server.desk  # a cached property: its sealing key is made before the fork, so that all workers share it
     shares = _shares(sockets, count)
     folder = tempfile.mkdtemp(prefix="dovetail-")
 
