@@ -21,9 +21,8 @@ from dovetail import Host
 from dovetail.cli.chat.app import Application
 from dovetail.cli.chat.ui.line_ui import Lines
 from dovetail.cli.terminal.terminal import Closed
-from dovetail.host.models.scripted import ScriptedModel
-from dovetail.policy.audit.reader import read_records
-from dovetail.policy.audit.verify import verify
+from dovetail.host import ScriptedModel
+from dovetail.policy import read_records, verify
 
 
 class Type(NamedTuple):

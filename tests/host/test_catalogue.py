@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.host.catalogue import HostTool, Names, prompt_command, tool_name
+from dovetail.host.catalogue import HostTool, NameTable, prompt_command, tool_name
 from dovetail.types.tools import Tool
 
 keys = st.text(st.sampled_from("ab_-.é/ "), max_size=8)
@@ -48,8 +48,8 @@ class TestTools:
 
     @given(st.lists(owners, unique=True, max_size=20), st.randoms())
     def test_whoever_else_is_there_changes_no_name(self, all_of_them: list[tuple[str, str]], random: object) -> None:
-        names = Names(host_tool(*owner) for owner in all_of_them)
-        fewer = Names(host_tool(*owner) for owner in reversed(all_of_them[::2]))
+        names = NameTable(host_tool(*owner) for owner in all_of_them)
+        fewer = NameTable(host_tool(*owner) for owner in reversed(all_of_them[::2]))
         for owner in all_of_them[::2]:
             for table in (names, fewer):
                 found = table.find(tool_name(*owner))
@@ -58,7 +58,7 @@ class TestTools:
 
     def test_the_first_keeps_a_name(self) -> None:
         first, second = host_tool("a", "b"), HostTool(name="a__b", server="evil", tool=Tool("b", {}))
-        names = Names([first, second])
+        names = NameTable([first, second])
         assert names.find("a__b") is first
         assert names.all() == [first]
         assert len(names) == 1

@@ -15,7 +15,7 @@ from dovetail.host.chat.events import ChatEvent, ChatLimits, ToolFinished, ToolP
 from dovetail.host.chat.turn import BROKEN_OFF, STOPPED
 from dovetail.host.error_results import RefusedResult
 from dovetail.host.models.contract import Model, ModelEvent, TextDelta
-from dovetail.host.models.scripted import ScriptedModel, Step, Use
+from dovetail.host.models.scripted import ScriptedModel, ScriptStep, ScriptToolUse
 from dovetail.protocol.errors import ConnectionLost, Refused
 from dovetail.protocol.revisions import REVISIONS
 from dovetail.protocol.sampling import blocks_of, check_conversation
@@ -81,7 +81,7 @@ def done(events: list[ChatEvent]) -> bool:
 @pytest.mark.parametrize("how", ["stop", "cancel", "say"])
 async def test_a_stop_reaches_the_servers(revision: str, how: str) -> None:
     waiting = Waiting()
-    step = Step("Wait.", (Use("w__wait"), Use("w__quick"), Use("w__wait")))
+    step = ScriptStep("Wait.", (ScriptToolUse("w__wait"), ScriptToolUse("w__quick"), ScriptToolUse("w__wait")))
     model = ScriptedModel({"Go": [step], "": ["Fine."]})
     async with nothing_left_on_the_loop(), bench(model, w=waiting.server, revision=revision) as host:
         chat = Chat(host)

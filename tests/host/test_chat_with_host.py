@@ -6,13 +6,13 @@ from pathlib import Path
 from dovetail.host.chat.events import ChatEvent, ToolFinished, ToolProgress, TurnEnded
 from dovetail.host.events import LogLine
 from dovetail.host.host import Host
-from dovetail.host.models.scripted import ScriptedModel, Step, Use
+from dovetail.host.models.scripted import ScriptedModel, ScriptStep, ScriptToolUse
 from dovetail.policy.approval_questions import CallQuestion, LaunchQuestion, No, Question, Reply, Yes
 from dovetail.protocol.sampling import check_conversation
 from tests.host.hosting import Somebody, entry, hosting
 
 
-async def turn(host: Host, *steps: Step | str) -> tuple[list[ChatEvent], str]:
+async def turn(host: Host, *steps: ScriptStep | str) -> tuple[list[ChatEvent], str]:
     chat = host.chat(model=ScriptedModel(list(steps)))
     events = [event async for event in chat.say("Go")]
     check_conversation(chat.messages)
@@ -35,7 +35,9 @@ async def test_the_policy_decides_and_the_person_may_edit_or_refuse(tmp_path: Pa
     person = Somebody(answer)
     async with hosting(tmp_path, entry("calc"), person=person) as host:
         await host.ready()
-        step = Step(use=(Use("calc__add", {"a": 1, "b": 1}), Use("calc__echo", {"text": "x"})))
+        step = ScriptStep(
+            use=(ScriptToolUse("calc__add", {"a": 1, "b": 1}), ScriptToolUse("calc__echo", {"text": "x"}))
+        )
         events, conversation = await turn(host, step, "Done.")
     added, refused = sorted(finished(events), key=lambda event: event.tool)
     assert added.result.text == "4" and not added.refused
@@ -46,7 +48,7 @@ async def test_the_policy_decides_and_the_person_may_edit_or_refuse(tmp_path: Pa
 async def test_a_server_that_dies_is_a_result_and_the_others_answer(tmp_path: Path) -> None:
     async with hosting(tmp_path, entry("one"), entry("two"), person=Somebody()) as host:
         await host.ready()
-        step = Step(use=(Use("one__leave"), Use("two__echo", {"text": "still here"})))
+        step = ScriptStep(use=(ScriptToolUse("one__leave"), ScriptToolUse("two__echo", {"text": "still here"})))
         events, _ = await turn(host, step, "Done.")
     lost, echoed = sorted(finished(events), key=lambda event: event.server)
     assert lost.result.is_error and not lost.refused
@@ -65,7 +67,7 @@ async def test_a_stop_withdraws_questions(tmp_path: Path) -> None:
     person = Somebody()
     async with hosting(tmp_path, entry("calc"), on_approve=approve, on_event=person.heard) as host:
         await host.ready()
-        chat = host.chat(model=ScriptedModel([Step(use=(Use("calc__echo", {"text": "x"}),))]))
+        chat = host.chat(model=ScriptedModel([ScriptStep(use=(ScriptToolUse("calc__echo", {"text": "x"}),))]))
 
         async def listen() -> list[ChatEvent]:
             return [event async for event in chat.say("Go")]
@@ -81,7 +83,7 @@ async def test_a_stop_withdraws_questions(tmp_path: Path) -> None:
 async def test_a_stop_reaches_the_process(tmp_path: Path) -> None:
     async with hosting(tmp_path, entry("calc"), person=Somebody()) as host:
         await host.ready()
-        chat = host.chat(model=ScriptedModel([Step(use=(Use("calc__wait", {"seconds": 60}),))]))
+        chat = host.chat(model=ScriptedModel([ScriptStep(use=(ScriptToolUse("calc__wait", {"seconds": 60}),))]))
         events: list[ChatEvent] = []
         async for event in chat.say("Wait"):
             events.append(event)

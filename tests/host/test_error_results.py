@@ -2,7 +2,7 @@
 
 import pytest
 
-from dovetail.host.error_results import MAX_WORDS, RefusedResult, in_words
+from dovetail.host.error_results import MAX_WORDS, RefusedResult, error_result
 from dovetail.protocol.errors import ConnectionLost, DovetailError, LocalError, Refused, RemoteError, Timeout
 
 
@@ -17,13 +17,13 @@ from dovetail.protocol.errors import ConnectionLost, DovetailError, LocalError, 
     ],
 )
 def test_each_says_what_happened(problem: DovetailError, told: str) -> None:
-    result = in_words(problem)
+    result = error_result(problem)
     assert result.is_error
     assert told in result.text
     assert isinstance(result, RefusedResult) is isinstance(problem, Refused)
 
 
 def test_a_servers_own_words_are_cleaned_and_cut() -> None:
-    result = in_words(RemoteError(1, "\x1b[31m" + "x" * 100_000))
+    result = error_result(RemoteError(1, "\x1b[31m" + "x" * 100_000))
     assert "\x1b" not in result.text
     assert len(result.text) <= MAX_WORDS

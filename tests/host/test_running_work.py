@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from dovetail.host.running_work import Stopped, UnderWay
+from dovetail.host.running_work import RunningWork, Stopped
 from dovetail.protocol.errors import ConnectionLost
 
 
 async def test_what_is_stopped_says_so_and_its_task_goes_on() -> None:
-    work = UnderWay()
+    work = RunningWork()
 
     async def caller() -> str:
         with pytest.raises(Stopped, match="The person stopped the call"), work.piece("the call"):
@@ -27,7 +27,7 @@ async def test_what_is_stopped_says_so_and_its_task_goes_on() -> None:
 
 
 async def test_a_task_that_is_cancelled_itself_stays_cancelled() -> None:
-    work = UnderWay()
+    work = RunningWork()
 
     async def caller() -> None:
         with work.piece("the call"):
@@ -42,7 +42,7 @@ async def test_a_task_that_is_cancelled_itself_stays_cancelled() -> None:
 
 
 async def test_work_that_ends_at_the_same_moment_leaves_no_cancellation_behind() -> None:
-    work, event = UnderWay(), asyncio.Event()
+    work, event = RunningWork(), asyncio.Event()
 
     async def caller() -> str:
         with work.piece("the call"):
@@ -60,7 +60,7 @@ async def test_work_that_ends_at_the_same_moment_leaves_no_cancellation_behind()
 
 
 async def test_only_what_is_for_one_server_is_dropped() -> None:
-    work = UnderWay()
+    work = RunningWork()
 
     async def caller(server: str) -> str:
         with work.piece("the question", server):
@@ -79,7 +79,7 @@ async def test_only_what_is_for_one_server_is_dropped() -> None:
 
 
 async def test_whoever_stops_everything_does_not_stop_itself() -> None:
-    work = UnderWay()
+    work = RunningWork()
     with work.piece("the turn"):
         await work.stop()
         await asyncio.sleep(0)

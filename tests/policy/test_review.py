@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from dovetail.policy.accepted_warnings import Accepted
+from dovetail.policy.accepted_warnings import AcceptedWarnings
 from dovetail.policy.definitions import Definition
 from dovetail.policy.lockfile import Lock
 from dovetail.policy.review import Finding, review
@@ -45,7 +45,7 @@ def test_what_is_gone_is_no_finding() -> None:
 
 
 def test_a_lockfile_that_came_with_a_project_vouches_for_nothing_odd(tmp_path: Path) -> None:
-    lock, accepted = Lock().with_server("s", [GOOD, EVIL]), Accepted(tmp_path)
+    lock, accepted = Lock().with_server("s", [GOOD, EVIL]), AcceptedWarnings(tmp_path)
     assert quarantined(review("s", [GOOD, EVIL], lock, {}, accepted.has)) == {"good": False, "evil": True}
     accepted.add("s", EVIL)
     assert quarantined(review("s", [GOOD, EVIL], lock, {}, accepted.has)) == {"good": False, "evil": False}
@@ -54,7 +54,7 @@ def test_a_lockfile_that_came_with_a_project_vouches_for_nothing_odd(tmp_path: P
 
 
 def test_accepted_is_not_approved(tmp_path: Path) -> None:
-    accepted = Accepted(tmp_path)
+    accepted = AcceptedWarnings(tmp_path)
     accepted.add("s", EVIL)
     lock = Lock().with_server("s", [GOOD])
     assert quarantined(review("s", [GOOD, EVIL], lock, {}, accepted.has)) == {"good": False, "evil": True}

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.policy.actions import Action, Kind, Verdict
+from dovetail.policy.actions import Action, ActionKind, Verdict
 from dovetail.policy.conditions import Condition, Equals, Like, OneOf, Outside, Under
 from dovetail.policy.rules import HINTS, Policy, Rule, hints_of, stricter
 from dovetail.protocol.errors import LocalError
 from dovetail.types.tools import ToolAnnotations
 
-KINDS: tuple[Kind, ...] = (
+KINDS: tuple[ActionKind, ...] = (
     *("launch", "tool", "prompt", "resource", "sampling", "sampling-answer"),
     *("context", "elicitation", "roots", "definition"),
 )
@@ -33,7 +33,7 @@ class TestDefaults:
         ("kind", "expected"),
         [(kind, "allow" if kind in ("prompt", "resource") else "ask") for kind in KINDS],
     )
-    def test_by_kind(self, kind: Kind, expected: str) -> None:
+    def test_by_kind(self, kind: ActionKind, expected: str) -> None:
         assert verdict(Action(kind=kind, server="x")) == expected
 
     def test_only_a_trusted_server_is_believed_that_a_tool_reads_only(self) -> None:

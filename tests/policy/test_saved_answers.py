@@ -8,13 +8,13 @@ import pytest
 
 from dovetail.policy.actions import Action
 from dovetail.policy.rules import Policy, Rule
-from dovetail.policy.saved_answers import FILE, Remembered
+from dovetail.policy.saved_answers import FILE, SavedAnswers
 from dovetail.protocol.errors import LocalError
 
 CALL = Action(kind="tool", server="files", name="write", definition="d1", launch="l1")
 
 
-def verdict(remembered: Remembered, action: Action = CALL, *rules: Rule) -> str:
+def verdict(remembered: SavedAnswers, action: Action = CALL, *rules: Rule) -> str:
     return Policy(rules).decide(action, remembered.answers(action)).verdict
 
 
@@ -23,23 +23,23 @@ def other(**changed: str) -> Action:
 
 
 def test_once_is_not_remembered(tmp_path: Path) -> None:
-    remembered = Remembered(tmp_path)
+    remembered = SavedAnswers(tmp_path)
     assert remembered.remember(CALL, "allow", "once") == "once"
     assert verdict(remembered) == "ask"
     assert not list(tmp_path.iterdir())
 
 
 def test_for_the_session(tmp_path: Path) -> None:
-    remembered = Remembered(tmp_path)
+    remembered = SavedAnswers(tmp_path)
     remembered.remember(CALL, "allow", "session")
     assert verdict(remembered) == "allow"
-    assert verdict(Remembered(tmp_path)) == "ask"
+    assert verdict(SavedAnswers(tmp_path)) == "ask"
 
 
 def test_for_always_and_for_every_program(tmp_path: Path) -> None:
-    before = Remembered(tmp_path)
+    before = SavedAnswers(tmp_path)
     assert verdict(before) == "ask"
-    Remembered(tmp_path).remember(CALL, "allow", "always")
+    SavedAnswers(tmp_path).remember(CALL, "allow", "always")
     assert verdict(before) == "allow"
     assert before.answers(CALL)[0].origin == "answered for always"
     assert stat.S_IMODE((tmp_path / FILE).stat().st_mode) == 0o600
@@ -51,13 +51,13 @@ def test_for_always_and_for_every_program(tmp_path: Path) -> None:
     [{"definition": "d2"}, {"launch": "l2"}, {"server": "other"}, {"name": "write2"}, {"kind": "prompt"}],
 )
 def test_a_yes_is_bound_to_definition_and_launch(tmp_path: Path, hold: str, changed: dict[str, str]) -> None:
-    remembered = Remembered(tmp_path)
+    remembered = SavedAnswers(tmp_path)
     remembered.remember(CALL, "allow", "session" if hold == "session" else "always")
     assert not [rule for rule in remembered.answers(other(**changed)) if rule.matches(other(**changed))]
 
 
 def test_a_no_holds_for_changed_definitions_too(tmp_path: Path) -> None:
-    remembered = Remembered(tmp_path)
+    remembered = SavedAnswers(tmp_path)
     remembered.remember(CALL, "deny", "always")
     assert verdict(remembered, other(definition="d2"), Rule("allow", tool="*")) == "deny"
     assert verdict(remembered, other(launch="l2")) == "ask"
@@ -66,22 +66,22 @@ def test_a_no_holds_for_changed_definitions_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize("unknown", ["definition", "launch"])
 def test_a_yes_to_what_is_not_known_holds_for_the_session_at_most(tmp_path: Path, unknown: str) -> None:
     action = msgspec.structs.replace(CALL, **{unknown: None})
-    remembered = Remembered(tmp_path)
+    remembered = SavedAnswers(tmp_path)
     assert remembered.remember(action, "allow", "always") == "session"
     assert verdict(remembered, action) == "allow"
-    assert verdict(Remembered(tmp_path), action) == "ask"
+    assert verdict(SavedAnswers(tmp_path), action) == "ask"
 
 
 def test_the_name_of_a_tool_is_no_pattern(tmp_path: Path) -> None:
     """A tool may be called `*`."""
-    remembered = Remembered(tmp_path)
+    remembered = SavedAnswers(tmp_path)
     remembered.remember(other(name="*", server="*"), "allow", "always")
     assert verdict(remembered) == "ask"
     assert verdict(remembered, other(name="*", server="*")) == "allow"
 
 
 def test_the_newer_answer_takes_the_place_of_the_older(tmp_path: Path) -> None:
-    remembered = Remembered(tmp_path)
+    remembered = SavedAnswers(tmp_path)
     remembered.remember(CALL, "deny", "always")
     remembered.remember(CALL, "allow", "always")
     assert verdict(remembered) == "allow"
@@ -89,13 +89,13 @@ def test_the_newer_answer_takes_the_place_of_the_older(tmp_path: Path) -> None:
 
 
 def test_a_deny_of_the_policy_outweighs_it(tmp_path: Path) -> None:
-    remembered = Remembered(tmp_path)
+    remembered = SavedAnswers(tmp_path)
     remembered.remember(CALL, "allow", "always")
     assert verdict(remembered, CALL, Rule("deny", tool="write")) == "deny"
 
 
 def test_forgetting(tmp_path: Path) -> None:
-    remembered = Remembered(tmp_path)
+    remembered = SavedAnswers(tmp_path)
     for name in ("a", "b"):
         remembered.remember(other(name=name), "allow", "always")
         remembered.remember(other(name=name), "allow", "session")
@@ -106,7 +106,7 @@ def test_forgetting(tmp_path: Path) -> None:
 
 
 def test_answers_to_other_questions(tmp_path: Path) -> None:
-    remembered = Remembered(tmp_path)
+    remembered = SavedAnswers(tmp_path)
     roots = Action(kind="roots", server="files", launch="l1")
     assert remembered.remember(roots, "allow", "always") == "always"
     assert verdict(remembered, roots) == "allow"
@@ -116,10 +116,10 @@ def test_answers_to_other_questions(tmp_path: Path) -> None:
 def test_a_damaged_file_is_an_error_that_names_it_and_no_yes(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text("[{")
     with pytest.raises(LocalError, match=r"answers\.json cannot be read .* remove it to begin anew"):
-        Remembered(tmp_path).answers(CALL)
+        SavedAnswers(tmp_path).answers(CALL)
 
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(LocalError, match="cannot be made"):
-        Remembered(tmp_path / "file").remember(CALL, "allow", "always")
+        SavedAnswers(tmp_path / "file").remember(CALL, "allow", "always")

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from dovetail.policy.accepted_warnings import Accepted
+from dovetail.policy.accepted_warnings import AcceptedWarnings
 from dovetail.policy.audit.log import Audit, Unrecorded
 from dovetail.policy.definitions import Definition
 from dovetail.policy.lockfile import LockFile
 from dovetail.policy.policy_file import build_policy
-from dovetail.policy.tool_switches import Switches
+from dovetail.policy.tool_switches import ToolSwitches
 from dovetail.policy.user_file import UserFile
 from dovetail.protocol.errors import LocalError
 
@@ -72,17 +72,17 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 
 
 def test_switches(tmp_path: Path) -> None:
-    switches = Switches(tmp_path)
+    switches = ToolSwitches(tmp_path)
     switches.turn_off("git", "push")
     switches.turn_off("git", "reset")
-    assert not Switches(tmp_path).is_on("git", "push")
+    assert not ToolSwitches(tmp_path).is_on("git", "push")
     assert switches.is_on("git", "log") and switches.is_on("other", "push")
     switches.turn_on("git", "push")
     assert switches.is_on("git", "push") and not switches.is_on("git", "reset")
 
 
 def test_accepted(tmp_path: Path) -> None:
-    accepted, definition = Accepted(tmp_path), Definition("tool", "x", {"name": "x"})
+    accepted, definition = AcceptedWarnings(tmp_path), Definition("tool", "x", {"name": "x"})
     assert not accepted.has("s", definition)
     accepted.add("s", definition)
     assert accepted.has("s", definition)
@@ -93,22 +93,22 @@ def test_accepted(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.name != "posix", reason="permissions as POSIX has them")
 class TestOthersOnThisMachine:
     def test_a_file_that_they_can_write_is_not_believed(self, tmp_path: Path) -> None:
-        switches = Switches(tmp_path / "user")
+        switches = ToolSwitches(tmp_path / "user")
         switches.turn_off("a", "x")
         path = tmp_path / "user" / "switched_off.json"
         for mode in (0o620, 0o602):
             path.chmod(mode)
             with pytest.raises(LocalError, match="Others on this machine can write"):
-                Switches(tmp_path / "user").is_on("a", "x")
+                ToolSwitches(tmp_path / "user").is_on("a", "x")
         path.chmod(0o600)
-        assert not Switches(tmp_path / "user").is_on("a", "x")
+        assert not ToolSwitches(tmp_path / "user").is_on("a", "x")
 
     def test_nor_one_that_they_can_put_there(self, tmp_path: Path) -> None:
         folder = tmp_path / "user"
-        Switches(folder).turn_off("a", "x")
+        ToolSwitches(folder).turn_off("a", "x")
         folder.chmod(0o777)
         with pytest.raises(LocalError, match="chmod"):
-            Switches(folder).is_on("a", "x")
+            ToolSwitches(folder).is_on("a", "x")
 
     def test_nor_a_key(self, tmp_path: Path) -> None:
         with Audit(folder=tmp_path / "user") as audit:
@@ -136,4 +136,4 @@ def test_what_cannot_be_looked_at_is_an_error_and_no_yes(tmp_path: Path) -> None
     """A link in a circle; a folder that may not be entered gives the same."""
     (tmp_path / "switched_off.json").symlink_to(tmp_path / "switched_off.json")
     with pytest.raises(LocalError, match="cannot be read"):
-        Switches(tmp_path).is_on("a", "x")
+        ToolSwitches(tmp_path).is_on("a", "x")

@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from dovetail.userdata.private_file import FileUnusable, create_private, locked, read_file, write_private, write_shared
+from dovetail.userdata.private_file import (
+    FileUnusable,
+    create_private,
+    file_lock,
+    read_file,
+    write_private,
+    write_shared,
+)
 
 
 def mode(path: Path) -> int:
@@ -72,7 +79,7 @@ def test_what_cannot_be_done_says_why(tmp_path: Path) -> None:
         write_private(tmp_path / "folder", b"")
     with pytest.raises(FileUnusable, match="cannot be read"):
         read_file(tmp_path / "folder")
-    with pytest.raises(FileUnusable, match="cannot be opened"), locked(tmp_path / "folder"):
+    with pytest.raises(FileUnusable, match="cannot be opened"), file_lock(tmp_path / "folder"):
         pass
     assert sorted(each.name for each in tmp_path.iterdir()) == ["file", "folder"]
 
@@ -80,8 +87,8 @@ def test_what_cannot_be_done_says_why(tmp_path: Path) -> None:
 HOLD = """
 import sys
 from pathlib import Path
-from dovetail.userdata.private_file import locked
-with locked(Path(sys.argv[1])):
+from dovetail.userdata.private_file import file_lock
+with file_lock(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -94,10 +101,10 @@ def test_turns_between_processes(tmp_path: Path) -> None:
     ) as process:
         assert process.stdin is not None and process.stdout is not None
         assert process.stdout.readline() == b"held\n"
-        with pytest.raises(FileUnusable, match="has not let go"), locked(path, patience=0.05):
+        with pytest.raises(FileUnusable, match="has not let go"), file_lock(path, patience=0.05):
             pass
         process.stdin.close()
-        with locked(path, patience=20):
+        with file_lock(path, patience=20):
             pass
 
 
@@ -106,7 +113,7 @@ def test_turns_between_threads(tmp_path: Path) -> None:
 
     def work() -> None:
         for _ in range(20):
-            with locked(tmp_path / "turn"):
+            with file_lock(tmp_path / "turn"):
                 inside[0] += 1
                 most[0] = max(most[0], inside[0])
                 os.stat(tmp_path)

@@ -15,10 +15,10 @@ from typing import Generic, TypeAlias, TypeVar
 
 import msgspec
 
-from dovetail.host.consent.definition_review import Quarantine
-from dovetail.host.servers.bounded_client import Offer
-from dovetail.host.servers.supervisor import Supervised
-from dovetail.policy.tool_switches import Switches
+from dovetail.host.consent.definition_review import DefinitionReview
+from dovetail.host.servers.bounded_client import ServerFeatures
+from dovetail.host.servers.supervisor import ServerSupervisor
+from dovetail.policy.tool_switches import ToolSwitches
 from dovetail.types.prompts import Prompt
 from dovetail.types.resources import Resource, ResourceTemplate
 from dovetail.types.tools import Tool
@@ -33,7 +33,7 @@ _ODD_IN_TOOL = re.compile(r"[^A-Za-z0-9_-]")
 _ODD_IN_COMMAND = re.compile(r"[^A-Za-z0-9_.-]")
 _HASHED = re.compile(rf"_[0-9a-f]{{{_HASH}}}\Z")
 
-Owner: TypeAlias = tuple[str, str]
+NamedOwner: TypeAlias = tuple[str, str]
 """The key of a server, and what the server itself calls its tool or prompt."""
 
 
@@ -90,20 +90,20 @@ def prompt_command(server: str, prompt: str) -> str:
     return "/" + _unless_odd(plain, clear, _ODD_IN_COMMAND, MAX_COMMAND, (server, prompt))
 
 
-def _unless_odd(plain: str, clear: bool, odd: re.Pattern[str], longest: int, owner: Owner) -> str:
+def _unless_odd(plain: str, clear: bool, odd: re.Pattern[str], longest: int, owner: NamedOwner) -> str:
     if clear and len(plain) <= longest and not odd.search(plain) and not _HASHED.search(plain):
         return plain
     return f"{odd.sub('_', plain)[: longest - _HASH - 1]}_{_digest(owner)}"
 
 
-def _digest(owner: Owner) -> str:
+def _digest(owner: NamedOwner) -> str:
     return sha256(msgspec.json.encode(owner)).hexdigest()[:_HASH]
 
 
 T = TypeVar("T", HostTool, HostPrompt)
 
 
-class Names(Generic[T]):
+class NameTable(Generic[T]):
     """Which name is whose."""
 
     def __init__(self, items: Iterable[T] = ()) -> None:
@@ -128,15 +128,17 @@ def _name(item: HostTool | HostPrompt) -> str:
     return item.name if isinstance(item, HostTool) else item.command
 
 
-class Roster:
+class Catalogue:
     """Tables of names, made anew when something has changed."""
 
-    def __init__(self, servers: Mapping[str, Supervised], quarantine: Quarantine, switches: Switches) -> None:
+    def __init__(
+        self, servers: Mapping[str, ServerSupervisor], quarantine: DefinitionReview, switches: ToolSwitches
+    ) -> None:
         self._servers = servers
         self._quarantine = quarantine
         self._switches = switches
-        self._tools: Names[HostTool] | None = None
-        self._prompts: Names[HostPrompt] | None = None
+        self._tools: NameTable[HostTool] | None = None
+        self._prompts: NameTable[HostPrompt] | None = None
         self._owners: dict[str, str] = {}
 
     def forget(self) -> None:
@@ -202,15 +204,15 @@ class Roster:
     def _is_on(self, tool: HostTool) -> bool:
         return self._switches.is_on(tool.server, tool.tool.name)
 
-    def _offers(self) -> Iterator[tuple[str, Offer]]:
+    def _offers(self) -> Iterator[tuple[str, ServerFeatures]]:
         for key, server in self._servers.items():
             if (offer := server.offer) is not None:
                 yield key, offer
 
-    def _tool_names(self) -> Names[HostTool]:
+    def _tool_names(self) -> NameTable[HostTool]:
         if self._tools is None:
             digest = self._quarantine.digest
-            self._tools = Names(
+            self._tools = NameTable(
                 HostTool(
                     name=tool_name(key, tool.name),
                     server=key,
@@ -223,10 +225,10 @@ class Roster:
             self._owners.update((each.name, each.server) for each in self._tools.all())
         return self._tools
 
-    def _prompt_names(self) -> Names[HostPrompt]:
+    def _prompt_names(self) -> NameTable[HostPrompt]:
         if self._prompts is None:
             digest = self._quarantine.digest
-            self._prompts = Names(
+            self._prompts = NameTable(
                 HostPrompt(
                     command=prompt_command(key, prompt.name),
                     server=key,

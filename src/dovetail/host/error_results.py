@@ -25,7 +25,7 @@ _ADVICE: tuple[tuple[type[DovetailError], str], ...] = (
 )
 
 
-def in_words(problem: DovetailError) -> CallToolResult:
+def error_result(problem: DovetailError) -> CallToolResult:
     """A result that says what happened, and what to make of it."""
     advice = next((words for kind, words in _ADVICE if isinstance(problem, kind)), "")
     text = clean_text(str(problem))[:MAX_WORDS]

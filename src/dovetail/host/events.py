@@ -60,7 +60,7 @@ class TrafficLine(msgspec.Struct, frozen=True, kw_only=True):
     size: int
 
 
-class Progress(msgspec.Struct, frozen=True, kw_only=True):
+class CallProgress(msgspec.Struct, frozen=True, kw_only=True):
     """How far a call is (`progress` event)."""
 
     tool: str
@@ -81,8 +81,8 @@ class HostEvent(msgspec.Struct, frozen=True, kw_only=True):
 
     `detail` is by kind: status `ServerStatus`; lists "tools", "prompts", "resources", "templates" or
     "instructions"; resource
-    `ResourceChange`; log `LogLine`; progress `Progress`; question and withdrawn the question, for elicitation an
-    `Asked`; definition the `Withheld` that is new; config a text, or an error.
+    `ResourceChange`; log `LogLine`; progress `CallProgress`; question and withdrawn the question, for elicitation a
+    `HostElicitation`; definition the `Withheld` that is new; config a text, or an error.
     """
 
     kind: EventKind

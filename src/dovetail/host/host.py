@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 from dovetail.host.consent.consent import Consent
-from dovetail.host.consent.definition_review import Quarantine, Withheld, no_such
+from dovetail.host.consent.definition_review import DefinitionReview, Withheld, not_withheld
 from dovetail.host.consent.guarded_calls import Calling
 from dovetail.host.consent.guarded_reads import Getting
-from dovetail.host.consent.server_requests import Answering, OnContext
-from dovetail.host.consent.user_prompts import OnHostElicit, Person
+from dovetail.host.consent.server_requests import OnContext, ServerRequestHandlers
+from dovetail.host.consent.user_prompts import OnHostElicit, UserPrompts
 from dovetail.host.models.contract import Model
-from dovetail.host.servers.controller import Keeping
-from dovetail.host.servers.launcher import Launching, OnAuth
-from dovetail.host.servers.supervisor import Bell, Supervised
+from dovetail.host.servers.controller import ServerController
+from dovetail.host.servers.launcher import Launcher, OnAuth
+from dovetail.host.servers.supervisor import ChangeSignal, ServerSupervisor
 from dovetail.policy.approvals import Approvals
 from dovetail.policy.audit.log import Audit, Unrecorded
 from dovetail.policy.definitions import DefinitionKind
 from dovetail.policy.inspection.inspector import inspect_names
 from dovetail.policy.policy_file import build_policy
-from dovetail.policy.saved_answers import Remembered
-from dovetail.policy.tool_switches import Switches
+from dovetail.policy.saved_answers import SavedAnswers
+from dovetail.policy.tool_switches import ToolSwitches
 from dovetail.protocol.errors import DovetailError, LocalError, Refused, ToolFailed
 from dovetail.runtime.pending_requests import OnProgress
 from dovetail.runtime.thread_pool import ThreadPool
@@ -37,12 +37,12 @@ from dovetail.types.prompts import GetPromptResult
 from dovetail.types.resources import ReadResourceResult
 from dovetail.types.tools import CallToolResult
 
-from .catalogue import HostPrompt, HostResource, HostTemplate, HostTool, Roster
+from .catalogue import Catalogue, HostPrompt, HostResource, HostTemplate, HostTool
 from .entries import ServerEntry
-from .error_results import in_words
+from .error_results import error_result
 from .events import HostEvent, LogLine, OnEvent, ServerStatus, TrafficLine
 from .limits import Limits
-from .running_work import UnderWay
+from .running_work import RunningWork
 
 if TYPE_CHECKING:
     from dovetail.client.completion import Reference
@@ -93,20 +93,20 @@ class Host:
         self._models, self._roots = tuple(models), tuple(roots)
         self._own_audit = audit is None
         self._workers = ThreadPool()
-        self._bell = Bell()
-        self._under_way = UnderWay()
+        self._bell = ChangeSignal()
+        self._under_way = RunningWork()
         home = None if folder is None else Path(folder)
         self.audit = Audit(folder=home) if audit is None else audit
         self.on_context: OnContext | None = None
         """Gives what of the conversation a server may see, where the person grants it; nothing without it."""
         rules = build_policy(policy, folder=home, project=None if project is None else Path(project))
-        self._person = Person(on_approve, on_elicit, self._tell, self._limits.max_questions, self._workers)
-        self._consent = Consent(rules, Remembered(home), self._person, self.audit, self._workers)
-        self._launching = Launching(self._consent, Approvals(home), secrets, auth, self._limits, self._workers)
-        self._quarantine = Quarantine(None if lock is None else Path(lock), home, self._workers)
-        self._switches = Switches(home)
+        self._person = UserPrompts(on_approve, on_elicit, self._tell, self._limits.max_questions, self._workers)
+        self._consent = Consent(rules, SavedAnswers(home), self._person, self.audit, self._workers)
+        self._launching = Launcher(self._consent, Approvals(home), secrets, auth, self._limits, self._workers)
+        self._quarantine = DefinitionReview(None if lock is None else Path(lock), home, self._workers)
+        self._switches = ToolSwitches(home)
 
-        self._keeping = Keeping(
+        self._keeping = ServerController(
             self._consent,
             self._person,
             self._launching,
@@ -117,7 +117,7 @@ class Host:
             self._limits,
         )
         self._servers = self._keeping.servers
-        self._roster = Roster(self._servers, self._quarantine, self._switches)
+        self._roster = Catalogue(self._servers, self._quarantine, self._switches)
         told = self._tell if on_event is not None else None
         self._calling = Calling(self._consent, self._quarantine, self._switches, told)
         self._getting = Getting(self._consent, self._quarantine)
@@ -270,7 +270,7 @@ class Host:
         except DovetailError as problem:
             if check:
                 raise
-            return in_words(problem)
+            return error_result(problem)
         if check and result.is_error:
             raise ToolFailed(name, result)
         return result
@@ -348,7 +348,7 @@ class Host:
         """Take up a definition that is held back; with the `digest` that `withheld` has, only what was shown there."""
         finding = self._quarantine.held(server, kind, name)
         if finding is None:
-            raise no_such(server, kind, name)
+            raise not_withheld(server, kind, name)
         if digest not in (None, finding.definition.digest):
             raise Refused(f"The {kind} {name!r} of {server!r} has changed since it was shown; look at it again")
         await self._keeping.approve(finding, "person", "approved by name")
@@ -377,7 +377,7 @@ class Host:
 
         return Chat(self, **options)
 
-    def _server(self, key: str) -> Supervised:
+    def _server(self, key: str) -> ServerSupervisor:
         server = self._servers.get(key)
         if server is None:
             known = ", ".join(map(repr, self._servers)) or "none"
@@ -388,7 +388,7 @@ class Host:
         if not self._open:
             raise LocalError("This host is not open: use `async with Host(…)`, or await open()")
 
-    def _want(self, servers: Iterable[Supervised]) -> None:
+    def _want(self, servers: Iterable[ServerSupervisor]) -> None:
         self._check_open()
         for server in servers:
             server.want()
@@ -438,17 +438,19 @@ class Host:
         if owner is not None:
             await owner.connected(self._limits.wait_seconds)
 
-    def _answering(self, key: str, about: Callable[[], Mapping[str, Any]]) -> Answering:
+    def _answering(self, key: str, about: Callable[[], Mapping[str, Any]]) -> ServerRequestHandlers:
         models, roots, context = self._models, self._roots, lambda: self.on_context
         limits = self._limits
-        return Answering(key, self._consent, self._person, self._under_way, models, roots, context, about, limits)
+        return ServerRequestHandlers(
+            key, self._consent, self._person, self._under_way, models, roots, context, about, limits
+        )
 
     def _add(self, entry: ServerEntry) -> None:
         if entry.key in self._servers:
             raise LocalError(f"There are two servers {entry.key!r}")
-        self._servers[entry.key] = Supervised(entry, self._keeping, self._limits, self._bell)
+        self._servers[entry.key] = ServerSupervisor(entry, self._keeping, self._limits, self._bell)
 
-    async def _become(self, server: Supervised, entry: ServerEntry) -> None:
+    async def _become(self, server: ServerSupervisor, entry: ServerEntry) -> None:
         was_wanted = server.status.state not in ("disabled", "idle")
         await server.become(entry)
         others_run = any(each.status.state == "ready" for each in self._servers.values())

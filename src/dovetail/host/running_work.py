@@ -15,7 +15,7 @@ class Stopped(Refused):
     """The person stopped it."""
 
 
-class UnderWay:
+class RunningWork:
     """All that is under way; each piece of work runs in the task of whoever wants it, and costs no other."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ FILE = "accepted.json"
 _Accepted: TypeAlias = dict[str, list[str]]
 
 
-class Accepted:
+class AcceptedWarnings:
     """Digests by server, in the user's folder: a lockfile that came with a project vouches for nothing odd."""
 
     def __init__(self, folder: Path | None = None) -> None:

@@ -10,7 +10,7 @@ from dovetail.types.tools import ToolAnnotations
 
 Verdict: TypeAlias = Literal["allow", "ask", "deny"]
 
-Kind: TypeAlias = Literal[
+ActionKind: TypeAlias = Literal[
     "launch",
     "tool",
     "prompt",
@@ -28,7 +28,7 @@ Kind: TypeAlias = Literal[
 class Action(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that is to be decided on."""
 
-    kind: Kind
+    kind: ActionKind
     server: str
     """The key in the configuration, never the name that a server gives itself."""
     name: str = ""

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from .globs import matches
+from .globs import glob_matches
 
 
 class Equals(msgspec.Struct, frozen=True, tag="equals"):
@@ -49,7 +49,7 @@ class Like(msgspec.Struct, frozen=True, tag="like"):
 
     def holds(self, value: Any) -> bool:
         """Whether a value passes."""
-        return isinstance(value, str) and matches(self.pattern, value)
+        return isinstance(value, str) and glob_matches(self.pattern, value)
 
     def __str__(self) -> str:
         return f"is like {_shown(self.pattern)}"

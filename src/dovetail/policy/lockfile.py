@@ -12,7 +12,7 @@ import msgspec
 
 from dovetail.protocol.errors import LocalError
 from dovetail.userdata.folders import user_folder
-from dovetail.userdata.private_file import FileUnusable, locked, read_file, write_shared
+from dovetail.userdata.private_file import FileUnusable, file_lock, read_file, write_shared
 
 from .definitions import Definition, DefinitionKind, difference
 
@@ -127,7 +127,7 @@ class LockFile:
     def change(self, new: Callable[[Lock], Lock]) -> Lock:
         """Make a new lock of the one that it holds, and write it; waits for the disk."""
         try:
-            with locked(self._turn):
+            with file_lock(self._turn):
                 before = self.read()
                 lock = new(before or Lock())
                 if before is None or lock != before:

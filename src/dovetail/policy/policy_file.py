@@ -14,7 +14,7 @@ from dovetail.protocol.errors import LocalError
 from dovetail.userdata.folders import user_folder
 from dovetail.userdata.private_file import FileUnusable, read_file
 
-from .actions import Kind, Verdict
+from .actions import ActionKind, Verdict
 from .conditions import Condition, Equals, Like, OneOf, Outside, Under
 from .rules import Policy, Rule
 
@@ -30,7 +30,7 @@ class _Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     verdict: Verdict
     server: str = "*"
     tool: str | None = None
-    kind: Kind | Literal["*"] | None = None
+    kind: ActionKind | Literal["*"] | None = None
     name: str | None = None
     arguments: dict[str, Any] = {}
     read_only: bool | None = None

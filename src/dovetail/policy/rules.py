@@ -12,9 +12,9 @@ from dovetail.policy.inspection.invisible_chars import show_hidden
 from dovetail.protocol.errors import LocalError
 from dovetail.types.tools import ToolAnnotations
 
-from .actions import Action, Decision, Kind, Verdict
+from .actions import Action, ActionKind, Decision, Verdict
 from .conditions import Condition, all_hold, any_holds
-from .globs import matches
+from .globs import glob_matches
 
 Hint: TypeAlias = Literal["read_only", "destructive", "idempotent", "open_world"]
 
@@ -53,7 +53,7 @@ class Rule(msgspec.Struct, frozen=True):
     server: str = "*"
     tool: str | None = None
     """A pattern for names of tools, with `*` and `?`."""
-    kind: Kind | Literal["*"] | None = None
+    kind: ActionKind | Literal["*"] | None = None
     name: str | None = None
     """A pattern for what else has a name: prompts, and the URIs of resources."""
     arguments: dict[str, Condition] = {}
@@ -77,7 +77,7 @@ class Rule(msgspec.Struct, frozen=True):
             raise LocalError(f"A rule about {self.about!r} cannot look at arguments or annotations, which tools have")
 
     @property
-    def about(self) -> Kind | Literal["*"]:
+    def about(self) -> ActionKind | Literal["*"]:
         """The kind of action that it is about."""
         if self.kind is not None:
             return self.kind
@@ -99,8 +99,8 @@ class Rule(msgspec.Struct, frozen=True):
         pattern = self.tool if self.tool is not None else self.name
         return (
             self.about in ("*", action.kind)
-            and matches(self.server, action.server)
-            and (pattern is None or matches(pattern, action.name))
+            and glob_matches(self.server, action.server)
+            and (pattern is None or glob_matches(pattern, action.name))
             and self.trusted in (None, action.trusted)
             and self.definition in (None, action.definition)
             and self.launch in (None, action.launch)
@@ -184,7 +184,7 @@ class Policy:
         return Policy((*rules, *self._rules))
 
     def decide(self, action: Action, answers: Iterable[Rule] = ()) -> Decision:
-        """What is to be done; `answers` are what a person said before (`Remembered.answers`), and come first."""
+        """What is to be done; `answers` are what a person said before (`SavedAnswers.answers`), and come first."""
         first: Rule | None = None
         for rule in (*answers, *self._rules, *DEFAULTS):
             if (first is None or rule.verdict == "deny") and rule.matches(action):

@@ -10,7 +10,7 @@ import msgspec
 
 from dovetail.userdata.folders import user_folder
 
-from .actions import Action, Kind
+from .actions import Action, ActionKind
 from .approval_questions import Remember
 from .rules import Rule
 from .user_file import UserFile
@@ -21,7 +21,7 @@ Said: TypeAlias = Literal["allow", "deny"]
 _Key: TypeAlias = tuple[str, str, str]
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class SavedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """One answer to one kind of question.
 
     A yes is bound to the definition of the tool and to the launch of the server: whatever of them changes, the person
@@ -29,7 +29,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     verdict: Said
-    kind: Kind
+    kind: ActionKind
     server: str
     name: str = ""
     definition: str | None = None
@@ -51,13 +51,13 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Remembered:
+class SavedAnswers:
     """Answers for the session, in memory, and for always, in the user's folder, where all programs share them."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        self._file = UserFile((folder or user_folder()) / FILE, list[Answer], [])
-        self._session: dict[_Key, tuple[Answer, ...]] = {}
-        self._indexed: tuple[list[Answer], dict[_Key, tuple[Answer, ...]]] = ([], {})
+        self._file = UserFile((folder or user_folder()) / FILE, list[SavedAnswer], [])
+        self._session: dict[_Key, tuple[SavedAnswer, ...]] = {}
+        self._indexed: tuple[list[SavedAnswer], dict[_Key, tuple[SavedAnswer, ...]]] = ([], {})
 
     def answers(self, action: Action) -> tuple[Rule, ...]:
         """What was said to such an action, as rules for `Policy.decide`: for the session first, then for always."""
@@ -74,7 +74,7 @@ class Remembered:
         """
         unbound = verdict == "allow" and (action.launch is None or (action.kind == "tool" and not action.definition))
         kept: Remember = "session" if hold == "always" and unbound else hold
-        answer = Answer(
+        answer = SavedAnswer(
             verdict=verdict,
             kind=action.kind,
             server=action.server,
@@ -92,31 +92,31 @@ class Remembered:
     def forget(self, server: str, name: str | None = None) -> None:
         """Take back what was said of a server, or of one of its tools."""
 
-        def stays(answer: Answer) -> bool:
+        def stays(answer: SavedAnswer) -> bool:
             return answer.server != server or (name is not None and answer.name != name)
 
         self._session = _index(answer for kept in self._session.values() for answer in kept if stays(answer))
         self._file.change(lambda known: [answer for answer in known if stays(answer)])
 
-    def always(self) -> list[Answer]:
+    def always(self) -> list[SavedAnswer]:
         """Everything that holds for always."""
         return list(self._file.read())
 
-    def _always(self) -> dict[_Key, tuple[Answer, ...]]:
+    def _always(self) -> dict[_Key, tuple[SavedAnswer, ...]]:
         known = self._file.read()
         if self._indexed[0] is not known:
             self._indexed = (known, _index(known))
         return self._indexed[1]
 
 
-def _index(answers: Iterable[Answer]) -> dict[_Key, tuple[Answer, ...]]:
-    found: dict[_Key, tuple[Answer, ...]] = {}
+def _index(answers: Iterable[SavedAnswer]) -> dict[_Key, tuple[SavedAnswer, ...]]:
+    found: dict[_Key, tuple[SavedAnswer, ...]] = {}
     for answer in answers:
         key = (answer.kind, answer.server, answer.name)
         found[key] = (*found.get(key, ()), answer)
     return found
 
 
-def _meets(one: Answer, other: Answer) -> bool:
+def _meets(one: SavedAnswer, other: SavedAnswer) -> bool:
     """Whether one takes the place of the other: about the same thing of the same server."""
     return (one.kind, one.server, one.name, one.launch) == (other.kind, other.server, other.name, other.launch)

@@ -14,7 +14,7 @@ FILE = "switched_off.json"
 _Off: TypeAlias = dict[str, list[str]]
 
 
-class Switches:
+class ToolSwitches:
     """The tools that a person has switched off, by server; in the user's folder."""
 
     def __init__(self, folder: Path | None = None) -> None:

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from dovetail.protocol.errors import LocalError
-from dovetail.userdata.private_file import FileUnusable, check_only_ours, locked, read_file, write_private
+from dovetail.userdata.private_file import FileUnusable, check_only_owner_writes, file_lock, read_file, write_private
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ class UserFile(Generic[T]):
     def change(self, new: Callable[[T], T]) -> T:
         """Make a new value of the one that it holds, and keep it; nobody else changes it meanwhile."""
         try:
-            with locked(self.path.with_name(f".{self.path.name}.turn")):
+            with file_lock(self.path.with_name(f".{self.path.name}.turn")):
                 value = new(self._read())
                 text = msgspec.json.encode(value, order="deterministic")
                 write_private(self.path, msgspec.json.format(text, indent=2) + b"\n")
@@ -50,7 +50,7 @@ class UserFile(Generic[T]):
 
     def _read(self) -> T:
         try:
-            check_only_ours(self.path)
+            check_only_owner_writes(self.path)
             content = read_file(self.path)
             return self._empty if content is None else msgspec.json.decode(content, type=self._kind)
         except FileUnusable as problem:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Generator
 from pathlib import Path
 
-PATIENCE = 5.0
+LOCK_TIMEOUT = 5.0
 """Seconds to wait for another process that has its turn; each of them writes one small file and is done."""
 
 _POLL = 0.002
@@ -48,7 +48,7 @@ def read_file(path: Path) -> bytes | None:
         raise FileUnusable(f"{path} cannot be read: {problem.strerror}") from problem
 
 
-def check_only_ours(path: Path) -> None:
+def check_only_owner_writes(path: Path) -> None:
     """Refuse a file that others on this machine can write, or could have put there; one that is not there is fine."""
     if os.name != "posix":
         return
@@ -84,7 +84,7 @@ def create_private(path: Path, content: bytes) -> bool:
 
 
 @contextlib.contextmanager
-def locked(path: Path, patience: float = PATIENCE) -> Generator[None]:
+def file_lock(path: Path, patience: float = LOCK_TIMEOUT) -> Generator[None]:
     """While it lasts, no other thread or process has a turn with this file, which is there for nothing else."""
     private_folder(path.parent)
     try:
@@ -92,13 +92,13 @@ def locked(path: Path, patience: float = PATIENCE) -> Generator[None]:
     except OSError as problem:
         raise FileUnusable(f"{path} cannot be opened: {problem.strerror}") from problem
     try:
-        wait_for_lock(handle, path, patience)
+        acquire_lock(handle, path, patience)
         yield
     finally:
         os.close(handle)  # which ends the lock
 
 
-def wait_for_lock(handle: int, path: Path, patience: float = PATIENCE) -> None:
+def acquire_lock(handle: int, path: Path, patience: float = LOCK_TIMEOUT) -> None:
     """Take the lock of an open file; a process that was stopped with it in hand must not stop us for good."""
     end = time.monotonic() + patience
     while not try_lock(handle):
@@ -121,7 +121,7 @@ if sys.platform == "win32":
             return False
         return True
 
-    def unlock(handle: int) -> None:
+    def release_lock(handle: int) -> None:
         """Let go of the lock of an open file."""
         os.lseek(handle, _FAR, os.SEEK_SET)
         msvcrt.locking(handle, msvcrt.LK_UNLCK, 1)
@@ -137,7 +137,7 @@ else:
             return False
         return True
 
-    def unlock(handle: int) -> None:
+    def release_lock(handle: int) -> None:
         """Let go of the lock of an open file."""
         fcntl.flock(handle, fcntl.LOCK_UN)
 

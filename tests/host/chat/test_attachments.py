@@ -6,8 +6,8 @@ import pytest
 
 from dovetail import Server
 from dovetail.host.catalogue import HostResource
-from dovetail.host.chat.attachments import IMAGE_TOKENS, Attaching, Picked, by_priority, estimated_tokens
-from dovetail.host.chat.events import Attached, Link
+from dovetail.host.chat.attachments import IMAGE_TOKENS, Attachments, Picked, by_priority, estimated_tokens
+from dovetail.host.chat.events import Attached, LinkedResource
 from dovetail.types.content import Annotations, Image, ResourceLink, Text
 from dovetail.types.resources import Resource
 from tests.support.bench_host import bench
@@ -43,7 +43,7 @@ def shelf() -> Server:
 async def attach(budget: int, *picked: Picked) -> tuple[list[Any], list[Attached]]:
     told: list[Attached] = []
     async with bench(s=shelf()) as host:
-        attaching = Attaching(host, budget, told.append)
+        attaching = Attachments(host, budget, told.append)
         for one in picked:
             await attaching.pick(one)
     return attaching.blocks, told
@@ -67,7 +67,7 @@ def test_priority_and_audience_choose_in_a_steady_order() -> None:
 
 
 async def test_what_the_person_picks_is_marked_as_its_servers() -> None:
-    link = Link("s", ResourceLink(uri="x://short", name="short"))
+    link = LinkedResource("s", ResourceLink(uri="x://short", name="short"))
     blocks, told = await attach(1_000, ("s", "x://short"), resource("x://short"), link)
     assert len(blocks) == 3 and blocks[0] == blocks[1] == blocks[2]
     assert blocks[0].text == (
@@ -99,7 +99,7 @@ async def test_one_that_cannot_be_read_is_told_of_and_hurts_no_other() -> None:
 async def test_what_a_server_finds_important_is_attached_whole_or_not_at_all() -> None:
     told: list[Attached] = []
     async with bench(s=shelf()) as host:
-        attaching = Attaching(host, 200, told.append)
+        attaching = Attachments(host, 200, told.append)
         for uri in ("x://long", "x://short", "x://missing"):
             await attaching.offer(resource(uri))
     assert [(one.uri, one.problem is None) for one in told] == [("x://short", True), ("x://missing", False)]

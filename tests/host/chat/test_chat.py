@@ -22,7 +22,7 @@ from dovetail.host.chat.tool_search import CALL, FINDERS, SEARCH
 from dovetail.host.chat.turn import AT_AN_END, BROKEN_OFF
 from dovetail.host.models.contract import ModelEvent, TextDelta, Traits
 from dovetail.host.models.errors import ModelFailed
-from dovetail.host.models.scripted import Line, ScriptedModel, Step, Use
+from dovetail.host.models.scripted import ScriptedModel, ScriptLine, ScriptStep, ScriptToolUse
 from dovetail.host.models.usage import Usage
 from dovetail.protocol.errors import InvalidAnswer, LocalError, ProtocolError
 from dovetail.protocol.sampling import blocks_of, check_conversation
@@ -47,8 +47,8 @@ class Recorder(ScriptedModel):
             yield event
 
 
-def uses(*names: str | Use, say: str = "") -> Step:
-    return Step(say, tuple(name if isinstance(name, Use) else Use(name) for name in names))
+def uses(*names: str | ScriptToolUse, say: str = "") -> ScriptStep:
+    return ScriptStep(say, tuple(name if isinstance(name, ScriptToolUse) else ScriptToolUse(name) for name in names))
 
 
 def workshop() -> Server:
@@ -119,7 +119,10 @@ def text_of(result: ToolResultContent) -> str:
 
 
 async def test_a_text_a_tool_and_the_end() -> None:
-    script: list[Line] = [uses(Use("calc__add", {"a": 1, "b": 2}), say="Let me\x1b[2J see."), "It is three."]
+    script: list[ScriptLine] = [
+        uses(ScriptToolUse("calc__add", {"a": 1, "b": 2}), say="Let me\x1b[2J see."),
+        "It is three.",
+    ]
     model = Recorder(script)
     async with nothing_left_on_the_loop(), bench(model, calc=workshop()) as host:
         chat = Chat(host, system="Be kind.")
@@ -158,7 +161,7 @@ async def test_tools_run_side_by_side() -> None:
 
 
 async def test_errors_refusals_and_mistakes_are_results() -> None:
-    names = ("a__fail", "a__add", "a__nothing", Use("a__add", {"a": "no number"}))
+    names = ("a__fail", "a__add", "a__nothing", ScriptToolUse("a__add", {"a": "no number"}))
     model = ScriptedModel([uses(*names), "Well."])
     refuse = {"a__add": "The person said no."}
     async with bench(model, a=workshop(), forbids=refuse.get) as host:
@@ -221,8 +224,8 @@ async def test_prompts_go_in_as_messages() -> None:
 
 
 async def test_many_tools_are_searched_and_stay_so() -> None:
-    call = Use(CALL, {"name": "a__add", "arguments": {"a": 2, "b": 2}})
-    model = Recorder([uses(Use(SEARCH, {"query": "add"})), uses(call), "Four.", "Bye."])
+    call = ScriptToolUse(CALL, {"name": "a__add", "arguments": {"a": 2, "b": 2}})
+    model = Recorder([uses(ScriptToolUse(SEARCH, {"query": "add"})), uses(call), "Four.", "Bye."])
     async with bench(model, a=workshop(), forbids=lambda name: None) as host:
         chat = Chat(host, limits=ChatLimits(tools=3))
         events = await turn(chat)
@@ -241,7 +244,7 @@ async def test_many_tools_are_searched_and_stay_so() -> None:
 
 
 async def test_a_long_result_is_cut_for_both_and_all_together_have_a_bound() -> None:
-    step = uses(*[Use("a__long", {"size": 5_000})] * 3)
+    step = uses(*[ScriptToolUse("a__long", {"size": 5_000})] * 3)
     async with bench(ScriptedModel([step, "Done."]), a=workshop()) as host:
         chat = Chat(host, limits=ChatLimits(result=1_000, results=1_500, side_by_side=1))
         events = await turn(chat)
@@ -252,8 +255,8 @@ async def test_a_long_result_is_cut_for_both_and_all_together_have_a_bound() -> 
 
 
 async def test_rounds_have_a_bound_and_the_last_does_without_tools() -> None:
-    def answer(params: CreateMessageParams) -> Step:
-        return uses(Use("a__add", {"a": 1, "b": 1}), say="Again.")
+    def answer(params: CreateMessageParams) -> ScriptStep:
+        return uses(ScriptToolUse("a__add", {"a": 1, "b": 1}), say="Again.")
 
     model = Recorder({"": [answer] * 50})
     async with bench(model, a=workshop()) as host:

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from dovetail.host.chat.event_queue import Outbox
+from dovetail.host.chat.event_queue import EventQueue
 from dovetail.host.chat.events import ToolProgress, ToolStarted
 from dovetail.host.models.contract import TextDelta
 
@@ -12,7 +12,7 @@ def progress(id: str, done: float) -> ToolProgress:
 
 
 async def test_events_come_in_order_until_it_is_closed() -> None:
-    outbox = Outbox()
+    outbox = EventQueue()
 
     async def listen() -> list[object]:
         return [event async for event in outbox]
@@ -27,7 +27,7 @@ async def test_events_come_in_order_until_it_is_closed() -> None:
 
 
 async def test_a_flood_of_progress_takes_no_room() -> None:
-    outbox = Outbox()
+    outbox = EventQueue()
     started = ToolStarted(id="1", name="s__t", server="s", tool="t")
     outbox.put(started)
     for number in range(10_000):

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dovetail.host.config import editing
-from dovetail.host.config.document import Document
+from dovetail.host.config.document import ConfigDocument
 from dovetail.host.config.errors import BadConfig
 from dovetail.host.config.jsonc import parse, plain
 from dovetail.protocol.errors import LocalError
@@ -39,8 +39,8 @@ def settings(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("settings")))
 
 
-def document(text: str) -> Document:
-    return Document("mcp.json", text)
+def document(text: str) -> ConfigDocument:
+    return ConfigDocument("mcp.json", text)
 
 
 def test_a_server_is_added_after_the_last_and_its_comment() -> None:
@@ -197,7 +197,7 @@ class TestFiles:
         file = tmp_path / "mcp.json"
         file.write_text(TEXT)
 
-        def slow(before: Document) -> str:
+        def slow(before: ConfigDocument) -> str:
             file.write_text("{}")
             return editing.put_server(before, "c", NEW)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dovetail.host.config.env_file import BadLine, parse_env
+from dovetail.host.config.env_file import EnvFileError, parse_env
 
 
 def test_values_and_their_lines() -> None:
@@ -44,6 +44,6 @@ def test_odd_values(written: str, value: str) -> None:
 
 @pytest.mark.parametrize("line", ['A="x', "A='x", 'A="x" y', "nothing", "=1", "1A=2", "A B=1"])
 def test_a_line_that_is_none(line: str) -> None:
-    with pytest.raises(BadLine) as caught:
+    with pytest.raises(EnvFileError) as caught:
         parse_env(f"A=1\n{line}\n")
     assert caught.value.line == 2

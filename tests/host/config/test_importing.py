@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dovetail.host.config.document import Document, read_document
+from dovetail.host.config.document import ConfigDocument, read_document
 from dovetail.host.config.importing import plan_import
 from dovetail.host.config.reader import read_config
 
@@ -21,8 +21,8 @@ def environ(tmp_path: Path) -> dict[str, str]:
     return {"HOME": str(tmp_path / "home"), "XDG_CONFIG_HOME": str(tmp_path / "own")}
 
 
-def empty(tmp_path: Path) -> Document:
-    return Document(str(tmp_path / "own" / "dovetail" / "mcp.json"), "{}")
+def empty(tmp_path: Path) -> ConfigDocument:
+    return ConfigDocument(str(tmp_path / "own" / "dovetail" / "mcp.json"), "{}")
 
 
 def test_a_server_starts_here_as_it_starts_there(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_a_server_starts_here_as_it_starts_there(tmp_path: Path) -> None:
 def test_inside_of_a_project_nothing_needs_to_move(tmp_path: Path) -> None:
     server = {"command": "${workspaceFolder}/a"}
     source = put(tmp_path / "project/.vscode/mcp.json", {"servers": {"a": server}})
-    target = Document(str(tmp_path / "project/mcp.json"), "{}")
+    target = ConfigDocument(str(tmp_path / "project/mcp.json"), "{}")
     [one] = plan_import([source], target, environ(tmp_path)).taken
     assert one.server == server
 
@@ -75,7 +75,7 @@ def test_inputs_come_along_under_names_of_their_own(tmp_path: Path) -> None:
         tmp_path / "y.json",
         {"inputs": [{"type": "command", "id": "c"}], "servers": {"c": {"command": "${input:c}"}}},
     )
-    target = Document(str(tmp_path / "own/dovetail/mcp.json"), json.dumps({"inputs": [{"id": "key"}]}))
+    target = ConfigDocument(str(tmp_path / "own/dovetail/mcp.json"), json.dumps({"inputs": [{"id": "key"}]}))
     plan = plan_import([source, bad], target, environ(tmp_path))
     a, b = plan.taken
     assert a.server["headers"] == {"K": "${input:key-2}"} and b.server["command"] == "${input:key-2}"

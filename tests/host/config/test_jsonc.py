@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.host.config.jsonc import MAX_DEPTH, Array, BadJson, Lines, Node, Object, Scalar, parse, plain
+from dovetail.host.config.jsonc import MAX_DEPTH, Array, BadJson, LineIndex, Node, Object, Scalar, parse, plain
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 VALUES = st.recursive(
@@ -130,5 +130,5 @@ def test_a_comment_full_of_slashes_takes_no_time() -> None:
 
 
 def test_lines() -> None:
-    lines = Lines("a\nb\r\nc")
+    lines = LineIndex("a\nb\r\nc")
     assert [lines.at(offset) for offset in range(6)] == [1, 1, 2, 2, 2, 3]

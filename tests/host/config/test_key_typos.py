@@ -2,7 +2,7 @@
 
 import pytest
 
-from dovetail.host.config.key_typos import FILE_KEYS, SERVER_KEYS, near
+from dovetail.host.config.key_typos import FILE_KEYS, SERVER_KEYS, suggest_key
 
 
 @pytest.mark.parametrize(
@@ -25,11 +25,11 @@ from dovetail.host.config.key_typos import FILE_KEYS, SERVER_KEYS, near
     ],
 )
 def test_keys_of_a_server(key: str, meant: str | None) -> None:
-    assert near(key, SERVER_KEYS) == meant
+    assert suggest_key(key, SERVER_KEYS) == meant
 
 
 @pytest.mark.parametrize(
     ("key", "meant"), [("mcpservers", "mcpServers"), ("mcp_servers", "mcpServers"), ("server", "servers"), ("x", None)]
 )
 def test_keys_of_a_file(key: str, meant: str | None) -> None:
-    assert near(key, FILE_KEYS) == meant
+    assert suggest_key(key, FILE_KEYS) == meant

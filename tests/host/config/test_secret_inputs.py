@@ -1,6 +1,6 @@
 """Secrets in the values of a server."""
 
-from dovetail.host.config.secret_inputs import hide, left_in_file
+from dovetail.host.config.secret_inputs import extract_secrets, secrets_left_in_file
 
 
 def test_a_secret_gives_way_to_an_input() -> None:
@@ -9,7 +9,7 @@ def test_a_secret_gives_way_to_an_input() -> None:
         "env": {"API_KEY": "abc", "MODE": "fast", "TOKEN": "${TOKEN}", "PASSWORD": "", "X": "ghp_" + "a" * 30, "N": 3},
         "headers": {"Authorization": "Bearer abc.def", "Accept": "text/html"},
     }
-    changed, hidden = hide("My Server", server, ["my-server-api-key"])
+    changed, hidden = extract_secrets("My Server", server, ["my-server-api-key"])
     assert changed["env"] == {
         "API_KEY": "${input:my-server-api-key-2}",
         "MODE": "fast",
@@ -35,10 +35,10 @@ def test_a_secret_gives_way_to_an_input() -> None:
 
 def test_nothing_to_hide() -> None:
     server = {"command": "x", "env": None, "headers": {"a": "b"}}
-    assert hide("a", server, []) == (server, [])
+    assert extract_secrets("a", server, []) == (server, [])
 
 
 def test_arguments_are_only_told_of() -> None:
     args = ["--api-key", "abc", "--token=xyz", "--mode", "fast", "sk-" + "a" * 20, "--password", "${P}"]
-    assert left_in_file({"args": args}) == ["args.1", "args.2", "args.5"]
-    assert left_in_file({}) == []
+    assert secrets_left_in_file({"args": args}) == ["args.1", "args.2", "args.5"]
+    assert secrets_left_in_file({}) == []

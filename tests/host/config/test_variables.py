@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.host.config.variables import Surroundings, Unfilled, expand, input_names
+from dovetail.host.config.variables import UnresolvedVariable, VariableScope, expand, input_names
 
-AROUND = Surroundings({"NAME": "Ann", "EMPTY": "", "SLY": "x${input:token}"}, "/home/ann", "/projects/inn")
+AROUND = VariableScope({"NAME": "Ann", "EMPTY": "", "SLY": "x${input:token}"}, "/home/ann", "/projects/inn")
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_filled_in(text: str, filled: str) -> None:
     ],
 )
 def test_what_cannot_be_filled_in_is_never_passed_on(text: str, words: str) -> None:
-    with pytest.raises(Unfilled, match=words):
+    with pytest.raises(UnresolvedVariable, match=words):
         expand(text, AROUND)
 
 
@@ -61,6 +61,6 @@ def test_what_cannot_be_filled_in_is_never_passed_on(text: str, words: str) -> N
 def test_nothing_but_inputs_is_left(text: str) -> None:
     try:
         filled = expand(text, AROUND)
-    except Unfilled:
+    except UnresolvedVariable:
         return
     assert filled.count("${") == len(input_names(filled)) == len(input_names(text))

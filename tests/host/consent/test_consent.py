@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from dovetail.host.consent.consent import Consent
-from dovetail.host.consent.user_prompts import Person
+from dovetail.host.consent.user_prompts import UserPrompts
 from dovetail.host.events import HostEvent
 from dovetail.policy.actions import Action
 from dovetail.policy.approval_questions import CallQuestion, No, OnApprove, Question, Reply, RootsQuestion, Yes
 from dovetail.policy.audit.log import Audit
 from dovetail.policy.rules import Policy, Rule
-from dovetail.policy.saved_answers import Remembered
+from dovetail.policy.saved_answers import SavedAnswers
 from dovetail.protocol.errors import LocalError, Refused
 from dovetail.runtime.thread_pool import ThreadPool
 from tests.host.hosting import records
@@ -31,10 +31,10 @@ class Desk:
     def __init__(self, folder: Path, on_approve: OnApprove | None, *rules: Rule) -> None:
         self.events: list[HostEvent] = []
         self.workers = ThreadPool()
-        self.person = Person(on_approve, None, self.events.append, 2, self.workers)
+        self.person = UserPrompts(on_approve, None, self.events.append, 2, self.workers)
         home = folder / "user"
         self.audit = Audit(folder=home)
-        self.consent = Consent(Policy(rules), Remembered(home), self.person, self.audit, self.workers)
+        self.consent = Consent(Policy(rules), SavedAnswers(home), self.person, self.audit, self.workers)
 
     async def settle(self, **options: Any) -> Any:
         return await self.consent.settle(CALL, question, **options)

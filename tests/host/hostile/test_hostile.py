@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from dovetail.client.elicitation import Elicitation
-from dovetail.host.consent.user_prompts import Asked
+from dovetail.host.consent.user_prompts import HostElicitation
 from dovetail.host.host import Host
 from dovetail.host.models.scripted import ScriptedModel
 from dovetail.policy.approval_questions import (
@@ -354,7 +354,7 @@ class TestQuestions:
             assert '"decline"' in result.text
             ((server, question),) = asked
             assert server == "evil"
-            assert isinstance(question, Asked)
+            assert isinstance(question, HostElicitation)
             assert "'password' asks for a secret" in question.concerns[0]
         (put,) = [record for record in records(tmp_path, "question") if record["details"]["kind"] == "elicitation"]
         assert "secret" in put["details"]["concerns"][0]
@@ -439,10 +439,10 @@ class TestQuestions:
         assert len(refused) <= asked
 
     async def test_a_page_whose_address_misleads(self, tmp_path: Path) -> None:
-        asked: list[Asked] = []
+        asked: list[HostElicitation] = []
 
         async def elicit(server: str, question: Elicitation) -> str:
-            assert isinstance(question, Asked)
+            assert isinstance(question, HostElicitation)
             asked.append(question)
             return "decline"
 

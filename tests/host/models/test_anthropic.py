@@ -8,7 +8,7 @@ import pytest
 from dovetail.host.models.anthropic import AnthropicModel
 from dovetail.host.models.contract import Model, TextDelta
 from dovetail.host.models.delta_assembly import unreadable
-from dovetail.host.models.stream_answer import ask
+from dovetail.host.models.stream_answer import full_answer
 from dovetail.host.models.usage import Usage, usage_of
 from dovetail.types.client_features import CreateMessageParams, CreateMessageResult, SamplingMessage, ToolChoice
 from dovetail.types.content import Audio, Image, Text, ToolResultContent, ToolUse
@@ -50,7 +50,7 @@ async def test_what_is_sent_is_what_was_asked() -> None:
     )
     async with endpoint(anthropic_answer(OK)) as told:
         one = model(told)
-        await ask(one, params)
+        await full_answer(one, params)
         await one.close()
     assert told.asked[0].path == "/v1/messages"
     assert told.asked[0].body == {
@@ -69,8 +69,8 @@ async def test_what_is_sent_is_what_was_asked() -> None:
 async def test_a_model_without_temperature_is_asked_again_without_it() -> None:
     async with endpoint(failure(400, "temperature: not supported"), anthropic_answer(OK)) as told:
         one = model(told)
-        assert (await ask(one, asking(temperature=0.5))).text == "okay"
-        assert (await ask(one, asking(temperature=0.5))).text == "okay"
+        assert (await full_answer(one, asking(temperature=0.5))).text == "okay"
+        assert (await full_answer(one, asking(temperature=0.5))).text == "okay"
         await one.close()
     assert ["temperature" in asked.body for asked in told.asked] == [True, False, False]
 
@@ -101,7 +101,7 @@ async def test_tools_images_and_what_cannot_be_sent() -> None:
     ]
     async with endpoint(anthropic_answer(OK)) as told:
         one = model(told)
-        await ask(one, asking(*messages))
+        await full_answer(one, asking(*messages))
         await one.close()
 
     def image(kind: str, data: bytes) -> dict[str, Any]:
@@ -155,7 +155,7 @@ async def test_tool_uses_come_back() -> None:
 async def test_reasons_to_stop(theirs: str, ours: str) -> None:
     async with endpoint(anthropic_answer(OK, reason=theirs)) as told:
         one = model(told)
-        assert (await ask(one, asking())).stop_reason == ours
+        assert (await full_answer(one, asking())).stop_reason == ours
         await one.close()
 
 
@@ -165,11 +165,11 @@ async def test_a_key_is_not_sent_to_somebody_else(monkeypatch: pytest.MonkeyPatc
     async with endpoint(anthropic_answer(OK)) as told:
         for given, sent in ((None, "Bearer none"), ("mine", "Bearer mine")):
             one = model(told, api_key=given)
-            await ask(one, asking())
+            await full_answer(one, asking())
             await one.close()
             assert told.asked[-1].headers["authorization"] == sent
         monkeypatch.setenv("ANTHROPIC_BASE_URL", told.url)
         own = AnthropicModel("claude-tiny", retries=0)
-        await ask(own, asking())
+        await full_answer(own, asking())
         await own.close()
     assert told.asked[-1].headers["authorization"] == "Bearer sk-ant-0123456789abcdef"

@@ -15,7 +15,7 @@ from dovetail.host.models.contract import TextDelta
 from dovetail.host.models.errors import ModelFailed
 from dovetail.host.models.openai import OpenAIModel
 from dovetail.host.models.remote import RemoteModel
-from dovetail.host.models.stream_answer import ask
+from dovetail.host.models.stream_answer import full_answer
 from dovetail.protocol.errors import ConnectionLost, DovetailError, InvalidAnswer, LocalError, ProtocolError, Timeout
 from dovetail.types.client_features import CreateMessageParams, SamplingMessage
 from dovetail.types.content import Text, ToolUse
@@ -61,7 +61,7 @@ async def fails(make: Make, *answers: Answer, **options: Any) -> DovetailError:
         one = make(told.url, **options)
         try:
             with pytest.raises(DovetailError) as caught:
-                await ask(one, HELLO)
+                await full_answer(one, HELLO)
         finally:
             await one.close()
     return caught.value
@@ -81,7 +81,7 @@ async def test_an_endpoint_that_says_no(make: Make, words: Words, status: int) -
 async def test_a_library_tries_again_as_often_as_it_is_told(make: Make, words: Words) -> None:
     async with endpoint(failure(503, "busy"), Answer(words("okay"))) as told:
         one = make(told.url, retries=1)
-        assert (await ask(one, HELLO)).text == "okay"
+        assert (await full_answer(one, HELLO)).text == "okay"
         await one.close()
     assert len(told.asked) == 2
 
@@ -98,7 +98,7 @@ async def test_an_endpoint_that_is_silent(make: Make, words: Words) -> None:
 async def test_nobody_there(make: Make, words: Words) -> None:
     one = make(f"http://127.0.0.1:{free_port()}")
     with pytest.raises(ConnectionLost, match="tiny cannot be reached"):
-        await ask(one, HELLO)
+        await full_answer(one, HELLO)
     await one.close()
 
 
@@ -156,7 +156,7 @@ async def test_with_a_base_url_nothing_of_the_environment_goes_along(
         monkeypatch.setenv(name, "X-Work: not-for-you\nX-More: not-for-you")
     async with endpoint(Answer(words("okay"))) as told:
         one = make(told.url, api_key=None)
-        await ask(one, HELLO)
+        await full_answer(one, HELLO)
         await one.close()
     assert "not-for-you" not in str(told.asked[0].headers)
 
@@ -167,7 +167,7 @@ def test_a_model_outlives_a_loop(make: Make, words: Words) -> None:
         async with endpoint(Answer(words("okay"))) as told:
             one = one or make(told.url)
             one.__dict__["_base_url"] = make(told.url).__dict__["_base_url"]  # the endpoint has another port now
-            assert (await ask(one, HELLO)).text == "okay"
+            assert (await full_answer(one, HELLO)).text == "okay"
             await one.close()
             return one
 
@@ -217,13 +217,13 @@ async def test_who_has_heard_enough_closes_the_connection(make: Make, words: Wor
 @BOTH
 async def test_nothing_is_left_open(make: Make, words: Words) -> None:
     async with endpoint(Answer(words("okay"))) as told:
-        await ask(warm := make(told.url), HELLO)
+        await full_answer(warm := make(told.url), HELLO)
         await warm.close()
         async with nothing_left_on_the_loop():
             one = make(told.url)
-            await ask(one, HELLO)
+            await full_answer(one, HELLO)
             await one.close()
-            assert (await ask(one, HELLO)).text == "okay"  # it opens again
+            assert (await full_answer(one, HELLO)).text == "okay"  # it opens again
             await one.close()
 
 
@@ -232,9 +232,9 @@ async def test_keys_are_not_logged(make: Make, words: Words, caplog: pytest.LogC
     with caplog.at_level(logging.DEBUG):
         async with endpoint(Answer(words("okay")), failure(401, f"Wrong key {KEY}")) as told:
             one = make(told.url)
-            await ask(one, HELLO)
+            await full_answer(one, HELLO)
             with pytest.raises(ModelFailed) as caught:
-                await ask(one, HELLO)
+                await full_answer(one, HELLO)
             await one.close()
     sent = told.asked[0].headers
     assert KEY in sent.get("authorization", "") + sent.get("x-api-key", "")
@@ -253,7 +253,7 @@ async def test_without_a_key_the_error_says_where_one_goes(
     monkeypatch.setenv("HOME", str(tmp_path))
     one = kind("tiny", retries=0)
     with pytest.raises(LocalError, match="api_key"):
-        await ask(one, HELLO)
+        await full_answer(one, HELLO)
 
 
 @pytest.mark.parametrize(("module", "kind"), [("openai", "OpenAIModel"), ("anthropic", "AnthropicModel")])
@@ -281,4 +281,4 @@ async def test_a_conversation_that_does_not_pair_up_reaches_no_model() -> None:
     use = SamplingMessage(role="assistant", content=ToolUse(id="1", name="a", input={}))
     one = openai_model("http://127.0.0.1:1")
     with pytest.raises(ProtocolError, match="Tool result missing"):
-        await ask(one, CreateMessageParams(messages=[use], max_tokens=1))
+        await full_answer(one, CreateMessageParams(messages=[use], max_tokens=1))

@@ -10,7 +10,7 @@ from dovetail.host.models.contract import Model, TextDelta, Traits
 from dovetail.host.models.delta_assembly import unreadable
 from dovetail.host.models.errors import ModelFailed
 from dovetail.host.models.openai import OpenAIModel
-from dovetail.host.models.stream_answer import ask
+from dovetail.host.models.stream_answer import full_answer
 from dovetail.host.models.usage import Usage, usage_of
 from dovetail.types.client_features import CreateMessageParams, CreateMessageResult, SamplingMessage, ToolChoice
 from dovetail.types.content import Audio, Embedded, Image, ResourceLink, Text, TextContents, ToolResultContent, ToolUse
@@ -64,7 +64,7 @@ async def test_what_is_sent_is_what_was_asked() -> None:
     )
     async with endpoint(openai_answer({"content": "ok"})) as told:
         one = model(told)
-        await ask(one, params)
+        await full_answer(one, params)
         await one.close()
     sent = told.asked[0]
     odd = sent.body["tools"][1]["function"]
@@ -91,8 +91,8 @@ async def test_the_other_choices_of_tools(mode: Any) -> None:
     tools = [Tool(name="look", input_schema={"type": "object"})]
     async with endpoint(openai_answer({"content": "ok"})) as told:
         one = model(told)
-        await ask(one, asking(tools=tools, tool_choice=ToolChoice(mode=mode)))
-        await ask(one, asking(tool_choice=ToolChoice(mode=mode)))
+        await full_answer(one, asking(tools=tools, tool_choice=ToolChoice(mode=mode)))
+        await full_answer(one, asking(tool_choice=ToolChoice(mode=mode)))
         await one.close()
     assert told.asked[0].body["tool_choice"] == mode
     assert "tool_choice" not in told.asked[1].body  # refused by endpoints where there are no tools
@@ -109,7 +109,7 @@ async def test_images_sounds_and_several_texts() -> None:
     texts = SamplingMessage(role="user", content=[Text(text="a"), Text(text="b")])
     async with endpoint(openai_answer({"content": "ok"})) as told:
         one = model(told)
-        await ask(one, asking(texts, SamplingMessage(role="user", content=[*content])))
+        await full_answer(one, asking(texts, SamplingMessage(role="user", content=[*content])))
         await one.close()
     plain, mixed = told.asked[0].body["messages"]
     assert plain["content"] == "a\n\nb"
@@ -143,7 +143,7 @@ async def test_tools_that_were_used_and_what_they_gave() -> None:
     ]
     async with endpoint(openai_answer({"content": "ok"})) as told:
         one = model(told)
-        await ask(one, asking(*messages))
+        await full_answer(one, asking(*messages))
         await one.close()
     _, said, first, second, more = told.asked[0].body["messages"]
     assert said["role"] == "assistant" and said["content"] == "Let me see."
@@ -164,7 +164,7 @@ async def test_tool_uses_come_back_under_the_names_that_were_given() -> None:
     tools = [Tool(name="look", input_schema={}), Tool(name="files/read.all", input_schema={})]
     async with endpoint(openai_answer({"content": "ok"})) as told:
         one = model(told)
-        await ask(one, asking(tools=tools))
+        await full_answer(one, asking(tools=tools))
         odd = told.asked[0].body["tools"][1]["function"]["name"]
         deltas = [*a_use('{"city":', ' "Lima"}'), *a_use("", id="call_10", name=odd, index=1)]
         told.answers = [openai_answer({"content": "Let me see."}, *deltas, reason="tool_calls")]
@@ -183,7 +183,7 @@ async def test_local_servers_that_number_nothing_and_call_every_end_stop() -> No
     call = {"function": {"name": "look", "arguments": "{}"}}
     async with endpoint(openai_answer({"tool_calls": [call, call]}, reason="stop")) as told:
         one = model(told)
-        answer = await ask(one, asking())
+        answer = await full_answer(one, asking())
         await one.close()
     assert answer.stop_reason == "toolUse"
     assert isinstance(answer.content, list)
@@ -197,7 +197,7 @@ async def test_local_servers_that_number_nothing_and_call_every_end_stop() -> No
 async def test_reasons_to_stop(theirs: str, ours: str) -> None:
     async with endpoint(openai_answer({"content": "ok"}, reason=theirs)) as told:
         one = model(told)
-        assert (await ask(one, asking())).stop_reason == ours
+        assert (await full_answer(one, asking())).stop_reason == ours
         await one.close()
 
 
@@ -216,12 +216,12 @@ async def test_a_key_is_not_sent_to_somebody_else(monkeypatch: pytest.MonkeyPatc
     async with endpoint(openai_answer({"content": "ok"})) as told:
         for given, sent in ((None, "Bearer none"), ("mine", "Bearer mine")):
             one = model(told, api_key=given)
-            await ask(one, asking())
+            await full_answer(one, asking())
             await one.close()
             assert told.asked[-1].headers["authorization"] == sent
         monkeypatch.setenv("OPENAI_BASE_URL", f"{told.url}/v1")
         own = OpenAIModel("tiny", retries=0)
-        await ask(own, asking())
+        await full_answer(own, asking())
         await own.close()
     assert told.asked[-1].headers["authorization"] == "Bearer sk-of-openai-0123456789"
 
@@ -281,5 +281,5 @@ async def test_an_error_that_comes_as_a_success() -> None:
     async with endpoint(said) as told:
         one = model(told)
         with pytest.raises(ModelFailed, match="the model is loading"):
-            await ask(one, asking())
+            await full_answer(one, asking())
         await one.close()

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dovetail.host.models.contract import Model, Traits
 from dovetail.host.models.scripted import ScriptedModel
-from dovetail.host.models.select_model import choose, named
+from dovetail.host.models.select_model import find_model, select_model
 from dovetail.protocol.errors import LocalError
 from dovetail.types.client_features import ModelHint, ModelPreferences
 
@@ -48,20 +48,20 @@ def hints(*names: str | None) -> list[ModelHint]:
     ],
 )
 def test_hints_come_first_and_priorities_decide_the_rest(wishes: ModelPreferences | None, expected: Model) -> None:
-    assert choose(ALL, wishes) is expected
+    assert select_model(ALL, wishes) is expected
 
 
 def test_without_models_there_is_an_error_that_says_what_to_do() -> None:
     with pytest.raises(LocalError, match="models="):
-        choose([])
+        select_model([])
 
 
 def test_a_model_that_a_person_names_is_that_one_or_an_error() -> None:
-    assert named(ALL, "haiku") is SMALL
+    assert find_model(ALL, "haiku") is SMALL
     with pytest.raises(LocalError, match=r"no model 'gpt'.*claude-opus-9, claude-haiku-9, qwen"):
-        named(ALL, "gpt")
+        find_model(ALL, "gpt")
     with pytest.raises(LocalError, match="none"):
-        named([], "gpt")
+        find_model([], "gpt")
 
 
 levels = st.none() | st.floats(min_value=0, max_value=1)
@@ -72,7 +72,7 @@ def test_the_same_wishes_have_the_same_answer(
     cost: float | None, speed: float | None, mind: float | None, names: list[str]
 ) -> None:
     wishes = ModelPreferences(hints=hints(*names), cost_priority=cost, speed_priority=speed, intelligence_priority=mind)
-    chosen = choose(ALL, wishes)
-    assert chosen is choose(ALL, wishes)
+    chosen = select_model(ALL, wishes)
+    assert chosen is select_model(ALL, wishes)
     fitting = next((name for name in names if name in ("claude", "qwen")), "")
     assert fitting in chosen.name

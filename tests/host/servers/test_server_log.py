@@ -7,14 +7,14 @@ import msgspec
 
 from dovetail.host.events import HostEvent
 from dovetail.host.limits import Limits
-from dovetail.host.servers.server_log import Journal, Ring
+from dovetail.host.servers.server_log import ByteBoundedDeque, ServerLog
 
 floods: list[str] = []
 
 
-def journal(**limits: float) -> tuple[Journal, list[HostEvent]]:
+def journal(**limits: float) -> tuple[ServerLog, list[HostEvent]]:
     events: list[HostEvent] = []
-    return Journal("key", msgspec.structs.replace(Limits(), **limits), events.append, floods.append), events
+    return ServerLog("key", msgspec.structs.replace(Limits(), **limits), events.append, floods.append), events
 
 
 def test_lines_say_where_they_are_from() -> None:
@@ -61,21 +61,21 @@ def test_messages_are_cut_off_and_say_how_long_they_were() -> None:
 
 
 def test_the_oldest_go_first() -> None:
-    ring: Ring[str] = Ring(1000)
+    ring: ByteBoundedDeque[str] = ByteBoundedDeque(1000)
     for number in range(10):
         ring.add(str(number), 100)
     assert ring.all() == ["7", "8", "9"]
 
 
 def test_one_entry_stays_however_large() -> None:
-    ring: Ring[str] = Ring(10)
+    ring: ByteBoundedDeque[str] = ByteBoundedDeque(10)
     ring.add("small", 5)
     ring.add("large", 5000)
     assert ring.all() == ["large"]
 
 
 def test_empty_lines_are_bounded_too() -> None:
-    ring: Ring[str] = Ring(10_000)
+    ring: ByteBoundedDeque[str] = ByteBoundedDeque(10_000)
     for _ in range(100_000):
         ring.add("", 0)
     assert len(ring.all()) <= 50

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.policy.audit.redact_record import MAX_TEXT, MAX_TOTAL, MAX_VALUES, Shortening
+from dovetail.policy.audit.redact_record import MAX_TEXT, MAX_TOTAL, MAX_VALUES, RecordRedactor
 from dovetail.policy.launch import LaunchSpec
 
 
 def shortened(value: Any) -> Any:
-    return Shortening().value(value)
+    return RecordRedactor().value(value)
 
 
 @pytest.mark.parametrize("value", [None, True, 5, 1.5, "text", [1, "a"], {"a": {"b": [None]}}, "Grüße 👋"])

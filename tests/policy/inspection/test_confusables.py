@@ -2,7 +2,7 @@
 
 import pytest
 
-from dovetail.policy.inspection.confusables import as_ascii, look_alike, odd_letters, skeleton
+from dovetail.policy.inspection.confusables import as_ascii, find_look_alike, mixed_alphabets, skeleton
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from dovetail.policy.inspection.confusables import as_ascii, look_alike, odd_let
 )
 def test_what_looks_alike(name: str, other: str) -> None:
     assert skeleton(name) == skeleton(other)
-    assert look_alike(name, ["else", other]) == other
+    assert find_look_alike(name, ["else", other]) == other
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_what_looks_alike(name: str, other: str) -> None:
     [("getUser", "getuser"), ("read", "write"), ("list", "lists"), ("read_file", "read-file"), ("add", "add")],
 )
 def test_what_does_not(name: str, other: str) -> None:
-    assert look_alike(name, [other]) is None
+    assert find_look_alike(name, [other]) is None
 
 
 def test_the_table_gives_ascii() -> None:
@@ -43,9 +43,9 @@ def test_the_table_gives_ascii() -> None:
 
 
 def test_alphabets_in_one_name() -> None:
-    assert list(odd_letters("pаypal")) == [
+    assert list(mixed_alphabets("pаypal")) == [
         "mixes alphabets (а is cyrillic small letter a), so that it looks like 'paypal'"
     ]
     assert not [
-        name for name in ("paypal", "café_Øre", "поиск", "検索_tool", "naïve", "ελλάδα") if list(odd_letters(name))
+        name for name in ("paypal", "café_Øre", "поиск", "検索_tool", "naïve", "ελλάδα") if list(mixed_alphabets(name))
     ]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dovetail.policy.inspection.url_checks import address_concerns, unfit
+from dovetail.policy.inspection.url_checks import url_concerns, url_problem
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from dovetail.policy.inspection.url_checks import address_concerns, unfit
     ],
 )
 def test_what_is_no_page(url: str) -> None:
-    assert unfit(url)
+    assert url_problem(url)
 
 
 @pytest.mark.parametrize(
@@ -47,11 +47,11 @@ def test_what_is_no_page(url: str) -> None:
     ],
 )
 def test_what_to_warn_of(url: str, words: str) -> None:
-    assert unfit(url) is None
-    assert any(words in concern for concern in address_concerns(url)), address_concerns(url)
+    assert url_problem(url) is None
+    assert any(words in concern for concern in url_concerns(url)), url_concerns(url)
 
 
 @pytest.mark.parametrize("url", ["https://example.com/sign-in?a=1#b", "https://sub.example.com:8443/a%20b"])
 def test_ordinary_ones_are_let_be(url: str) -> None:
-    assert unfit(url) is None
-    assert address_concerns(url) == ()
+    assert url_problem(url) is None
+    assert url_concerns(url) == ()

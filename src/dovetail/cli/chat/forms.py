@@ -24,9 +24,9 @@ class Forms:
 
     async def elicit(self, server: str, question: Elicitation) -> Answer:
         """Put a server's form, or its page, to the person; the host's `on_elicit`."""
-        from dovetail.host.consent.user_prompts import Asked
+        from dovetail.host.consent.user_prompts import HostElicitation
 
-        warnings = question.concerns if isinstance(question, Asked) else ()
+        warnings = question.concerns if isinstance(question, HostElicitation) else ()
         self._surface.end_progress()
         try:
             return await _Dialog(self._surface, server, warnings).elicit(question)

@@ -29,7 +29,7 @@ from dovetail.cli.parser import UsageError
 from dovetail.cli.terminal.progress import Screen
 
 if TYPE_CHECKING:
-    from dovetail.host.config.document import Document
+    from dovetail.host.config.document import ConfigDocument
     from dovetail.host.entries import ServerEntry
 
 
@@ -81,13 +81,13 @@ def _server(options: argparse.Namespace) -> dict[str, Any]:
 
 async def _add(options: argparse.Namespace, server: dict[str, Any], person: Person) -> int:
     from dovetail.host.config.editing import edit_file, input_ids
-    from dovetail.host.config.secret_inputs import hide, left_in_file
+    from dovetail.host.config.secret_inputs import extract_secrets, secrets_left_in_file
     from dovetail.host.secrets import Secrets
 
     file, key = chosen_file(options), options.key
     document = opened(file)
     _refuse_taken(options, document)
-    without, hidden = hide(key, server, input_ids(document))
+    without, hidden = extract_secrets(key, server, input_ids(document))
     if await wants_keyring(options, person, [each.where for each in hidden]):
         server = without
     else:
@@ -95,14 +95,14 @@ async def _add(options: argparse.Namespace, server: dict[str, Any], person: Pers
     secrets = Secrets(on_input=person.value if person.there else None)
     declarations = [each.declaration(key) for each in hidden]
 
-    def change(before: Document) -> str:
+    def change(before: ConfigDocument) -> str:
         _refuse_taken(options, before)  # somebody else may have been quicker
         return _changed(before, key, server, declarations)
 
     with recorded("add", {key: {"entry": server}}, file):
         await kept(secrets, file, hidden, lambda: edit_file(file, change))
     await forget_unwanted(input_ids(document), file)
-    warn([f"{place} looks like a secret; it stands in the file" for place in left_in_file(server)])
+    warn([f"{place} looks like a secret; it stands in the file" for place in secrets_left_in_file(server)])
     entry, _ = entry_of(file, key)
     warn(
         [
@@ -122,7 +122,7 @@ async def _add(options: argparse.Namespace, server: dict[str, Any], person: Pers
     return OK
 
 
-def _refuse_taken(options: argparse.Namespace, document: Document) -> None:
+def _refuse_taken(options: argparse.Namespace, document: ConfigDocument) -> None:
     from dovetail.host.config.editing import server_keys
 
     if options.key in server_keys(document) and not options.replace:
@@ -143,10 +143,10 @@ def _astray(entry: ServerEntry | None) -> list[str]:
     return [word for word in entry.spec.command if not os.path.isabs(word) and os.path.isfile(word)]
 
 
-def _changed(document: Document, key: str, server: dict[str, Any], declarations: list[dict[str, Any]]) -> str:
-    from dovetail.host.config.document import Document
+def _changed(document: ConfigDocument, key: str, server: dict[str, Any], declarations: list[dict[str, Any]]) -> str:
+    from dovetail.host.config.document import ConfigDocument
     from dovetail.host.config.editing import input_ids, put_input, put_server, remove_input, wanted_inputs
-    from dovetail.host.config.secret_inputs import declare
+    from dovetail.host.config.secret_inputs import secret_input
     from dovetail.host.config.variables import input_names
 
     text = put_server(document, key, server)
@@ -154,8 +154,8 @@ def _changed(document: Document, key: str, server: dict[str, Any], declarations:
     values = [server.get("url", ""), server.get("command", ""), server.get("cwd", ""), *server.get("args", ())]
     values += [*server.get("env", {}).values(), *server.get("headers", {}).values()]
     named = dict.fromkeys(name for value in values for name in input_names(value) if name not in known)
-    for declaration in [*declarations, *(declare(name, f"{name} of {key}") for name in named)]:
-        text = put_input(Document(document.file, text), declaration)
+    for declaration in [*declarations, *(secret_input(name, f"{name} of {key}") for name in named)]:
+        text = put_input(ConfigDocument(document.file, text), declaration)
     for name in wanted_inputs(document, key):
-        text = remove_input(Document(document.file, text), name)
+        text = remove_input(ConfigDocument(document.file, text), name)
     return text

@@ -15,7 +15,7 @@ from dovetail.cli.options.client_options import add_output
 from dovetail.cli.parser import UsageError
 
 if TYPE_CHECKING:
-    from dovetail.policy.audit.chain import Record
+    from dovetail.policy.audit.chain import AuditRecord
 
 _SPANS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
@@ -83,7 +83,7 @@ def _export(options: argparse.Namespace) -> int:
 _WHAT: dict[str, Callable[[argparse.Namespace], int]] = {"show": _show, "verify": _verify, "export": _export}
 
 
-def _wanted(options: argparse.Namespace) -> Iterator[Record]:
+def _wanted(options: argparse.Namespace) -> Iterator[AuditRecord]:
     from collections import deque
 
     from dovetail.policy.audit.reader import read_records
@@ -119,7 +119,7 @@ def _when(at: str) -> str:
     return datetime.fromisoformat(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _story(record: Record) -> str:
+def _story(record: AuditRecord) -> str:
     import msgspec
 
     parts = [record.rule] if record.rule else []

@@ -28,8 +28,8 @@ from dovetail.cli.parser import UsageError
 from dovetail.cli.terminal.progress import Screen
 
 if TYPE_CHECKING:
-    from dovetail.host.config.document import Document
-    from dovetail.host.config.importing import ImportPlan, Taken
+    from dovetail.host.config.document import ConfigDocument
+    from dovetail.host.config.importing import ImportedServer, ImportPlan
 
 PRODUCTS = ("claude-desktop", "claude-code", "cursor", "vscode")
 
@@ -54,20 +54,20 @@ def run(options: argparse.Namespace) -> int:
 async def _import(options: argparse.Namespace, person: Person) -> int:
     from dovetail.host.config.editing import edit_file, input_ids
     from dovetail.host.config.importing import plan_import
-    from dovetail.host.config.secret_inputs import Hidden, hide, left_in_file
+    from dovetail.host.config.secret_inputs import ExtractedSecret, extract_secrets, secrets_left_in_file
     from dovetail.host.secrets import Secrets
 
     file = chosen_file(options)
     document = opened(file)
     plan = plan_import(_sources(options.sources, file), document, replaced=options.replace)
     await _consent(options, person, plan, file)
-    hidden: list[Hidden] = []
+    hidden: list[ExtractedSecret] = []
     servers: dict[str, dict[str, Any]] = {}
     inputs = {str(wanted["id"]): wanted for one in plan.taken for wanted in one.inputs}
     declared: dict[str, dict[str, Any]] = {}
     for one in plan.taken:
         used = [*input_ids(document), *inputs, *(each.id for each in hidden)]
-        servers[one.key], more = hide(one.key, one.server, used)
+        servers[one.key], more = extract_secrets(one.key, one.server, used)
         hidden += more
         declared |= {each.id: each.declaration(one.key) for each in more}
     if hidden and await wants_keyring(options, person, [f"{each.id}: {each.where}" for each in hidden]):
@@ -85,7 +85,7 @@ async def _import(options: argparse.Namespace, person: Person) -> int:
             )
         await forget_unwanted(input_ids(document), file)
     for key, server in servers.items():
-        warn([f"{key}: {place} looks like a secret; it stands in the file" for place in left_in_file(server)])
+        warn([f"{key}: {place} looks like a secret; it stands in the file" for place in secrets_left_in_file(server)])
     facts = {
         "file": file,
         "imported": list(servers),
@@ -133,7 +133,7 @@ async def _consent(options: argparse.Namespace, person: Person, plan: ImportPlan
         raise Failed("refused", "Nothing was imported")
 
 
-def _shown(one: Taken) -> list[str]:
+def _shown(one: ImportedServer) -> list[str]:
     """A server before it is taken over: all of its command or URL, and the names of what goes with it."""
     from dovetail.text.redact import redact_text
 
@@ -148,15 +148,15 @@ def _shown(one: Taken) -> list[str]:
     return lines
 
 
-def _changed(document: Document, servers: dict[str, dict[str, Any]], inputs: Sequence[dict[str, Any]]) -> str:
-    from dovetail.host.config.document import Document
+def _changed(document: ConfigDocument, servers: dict[str, dict[str, Any]], inputs: Sequence[dict[str, Any]]) -> str:
+    from dovetail.host.config.document import ConfigDocument
     from dovetail.host.config.editing import put_input, put_server, remove_input, wanted_inputs
 
     text = document.text
     for key, server in servers.items():
-        text = put_server(Document(document.file, text), key, server)
+        text = put_server(ConfigDocument(document.file, text), key, server)
     for wanted in inputs:
-        text = put_input(Document(document.file, text), wanted)
+        text = put_input(ConfigDocument(document.file, text), wanted)
     for name in dict.fromkeys(name for key in servers for name in wanted_inputs(document, key)):
-        text = remove_input(Document(document.file, text), name)
+        text = remove_input(ConfigDocument(document.file, text), name)
     return text

@@ -17,8 +17,8 @@ from dovetail.cli.parser import UsageError
 if TYPE_CHECKING:
     from dovetail.host.config.reader import Config
     from dovetail.host.entries import ServerEntry
-    from dovetail.host.servers.definition_probe import Survey
-    from dovetail.policy.accepted_warnings import Accepted
+    from dovetail.host.servers.definition_probe import ProbedDefinitions
+    from dovetail.policy.accepted_warnings import AcceptedWarnings
     from dovetail.policy.definitions import Definition
     from dovetail.policy.lockfile import Difference, Lock, LockFile
     from dovetail.policy.review import Finding
@@ -83,7 +83,7 @@ def _entries(config: Config, options: argparse.Namespace) -> list[ServerEntry]:
 
 def _record_starts(entries: Sequence[ServerEntry], options: argparse.Namespace, project: Path) -> None:
     """Start nothing that the rules forbid, and nothing that is not recorded."""
-    from dovetail.host.servers.launcher import shown
+    from dovetail.host.servers.launcher import loggable_spec
     from dovetail.policy.actions import Action
     from dovetail.policy.audit.log import Audit
     from dovetail.policy.policy_file import build_policy
@@ -98,17 +98,19 @@ def _record_starts(entries: Sequence[ServerEntry], options: argparse.Namespace, 
                 audit.write("refusal", server=entry.key, by="policy", rule=decision.rule, kind="launch")
                 raise Failed("refused", f"The policy keeps {entry.key!r} from starting ({decision.rule})")
             rule = "started with `dovetail lock --yes`" if options.yes else "approved before"
-            audit.write("launch", server=entry.key, by="person", rule=rule, kind="launch", spec=shown(entry.spec))
+            audit.write(
+                "launch", server=entry.key, by="person", rule=rule, kind="launch", spec=loggable_spec(entry.spec)
+            )
 
 
-async def _survey(entries: Sequence[ServerEntry]) -> Survey:
+async def _survey(entries: Sequence[ServerEntry]) -> ProbedDefinitions:
     from dovetail.host.secrets import Secrets
-    from dovetail.host.servers.definition_probe import survey
+    from dovetail.host.servers.definition_probe import probe_definitions
 
-    return await survey(entries, Secrets())
+    return await probe_definitions(entries, Secrets())
 
 
-def _check(options: argparse.Namespace, config: Config, lock: Lock, file: LockFile, found: Survey) -> int:
+def _check(options: argparse.Namespace, config: Config, lock: Lock, file: LockFile, found: ProbedDefinitions) -> int:
     _complain_of_unreachable(found)
     configured = {entry.key for entry in config.entries}
     gone = [key for key in lock.servers if key not in configured and _is_meant(key, options)]
@@ -124,11 +126,11 @@ def _check(options: argparse.Namespace, config: Config, lock: Lock, file: LockFi
     return OK
 
 
-def _write(options: argparse.Namespace, config: Config, file: LockFile, found: Survey) -> int:
-    from dovetail.policy.accepted_warnings import Accepted
+def _write(options: argparse.Namespace, config: Config, file: LockFile, found: ProbedDefinitions) -> int:
+    from dovetail.policy.accepted_warnings import AcceptedWarnings
     from dovetail.policy.lockfile import Lock
 
-    before, accepted = file.read() or Lock(), Accepted()
+    before, accepted = file.read() or Lock(), AcceptedWarnings()
     findings = _review(before, found, accepted)
     odd = [one for one in findings if one.concerns and not accepted.has(one.server, one.definition)]
     held = [] if options.accept else odd
@@ -168,7 +170,7 @@ def _record(taken: Sequence[Finding], rule: str) -> None:
                 )
 
 
-def _review(lock: Lock, found: Survey, accepted: Accepted) -> list[Finding]:
+def _review(lock: Lock, found: ProbedDefinitions, accepted: AcceptedWarnings) -> list[Finding]:
     from dovetail.policy.review import review
 
     names = {
@@ -199,7 +201,7 @@ def _report(options: argparse.Namespace, file: LockFile, before: Lock, after: Lo
     _tell(options, "\n".join(told), facts)
 
 
-def _complain_of_unreachable(found: Survey) -> None:
+def _complain_of_unreachable(found: ProbedDefinitions) -> None:
     if found.problems:
         told = "\n".join(f"  {key}: {problem}" for key, problem in sorted(found.problems.items()))
         raise Failed("unreachable", f"These servers could not be asked:\n{told}", UNREACHABLE)

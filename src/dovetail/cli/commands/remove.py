@@ -31,17 +31,17 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _remove(options: argparse.Namespace) -> int:
-    from dovetail.host.config.document import Document
+    from dovetail.host.config.document import ConfigDocument
     from dovetail.host.config.editing import edit_file, input_ids, remove_input, remove_server, wanted_inputs
 
     file, key = chosen_file(options), options.key
     check_key(file, key)
     before = input_ids(opened(file))
 
-    def change(document: Document) -> str:
+    def change(document: ConfigDocument) -> str:
         text = remove_server(document, key)
         for wanted in wanted_inputs(document, key):
-            text = remove_input(Document(document.file, text), wanted)
+            text = remove_input(ConfigDocument(document.file, text), wanted)
         return text
 
     with recorded("remove", {key: {}}, file):

@@ -19,8 +19,8 @@ from dovetail.cli.terminal.terminal import Closed, Terminal, someone_there, unse
 from .client_options import add_output
 
 if TYPE_CHECKING:
-    from dovetail.host.config.document import Document
-    from dovetail.host.config.secret_inputs import Hidden
+    from dovetail.host.config.document import ConfigDocument
+    from dovetail.host.config.secret_inputs import ExtractedSecret
     from dovetail.host.entries import Input, ServerEntry
     from dovetail.host.secrets import Secrets
 
@@ -49,12 +49,12 @@ def chosen_file(options: argparse.Namespace) -> str:
     return os.path.abspath(options.file) if options.file is not None else str(default_file())
 
 
-def opened(file: str) -> Document:
+def opened(file: str) -> ConfigDocument:
     """The file as it is; one that is not there is empty."""
-    from dovetail.host.config.document import Document, read_document
+    from dovetail.host.config.document import ConfigDocument, read_document
     from dovetail.host.config.editing import EMPTY
 
-    return read_document(file) if os.path.lexists(file) else Document(file, EMPTY)
+    return read_document(file) if os.path.lexists(file) else ConfigDocument(file, EMPTY)
 
 
 def check_key(file: str, key: str) -> None:
@@ -84,11 +84,11 @@ def _standing_in(key: str, but: str) -> str | None:
 
 def warn_of_others(file: str) -> None:
     """Say that a file is not the person's alone."""
-    from dovetail.host.config.dialects import repository
+    from dovetail.host.config.dialects import repository_root
     from dovetail.host.config.reader import project_of
 
     folder = project_of(file, os.environ)
-    if folder is not None and repository(folder) is not None:
+    if folder is not None and repository_root(folder) is not None:
         warn([f"{file} belongs to a project: whoever shares it gets this change too"])
 
 
@@ -222,7 +222,7 @@ async def wants_keyring(options: argparse.Namespace, person: Person, places: Seq
     return await person.agrees("Keep them in the keyring instead of the file?", lines)
 
 
-async def kept(secrets: Secrets, file: str, hidden: Sequence[Hidden], write: Callable[[], None]) -> None:
+async def kept(secrets: Secrets, file: str, hidden: Sequence[ExtractedSecret], write: Callable[[], None]) -> None:
     """Put secrets into the keyring and then write the file that refers to them; both, or none."""
     from dovetail.host.entries import Input, Origin
 

@@ -123,16 +123,16 @@ def tool_rule(verdict: Any, pattern: str, keys: Sequence[str]) -> Rule:
 
 def unmatched(options: argparse.Namespace, host: Host, tools: Sequence[HostTool]) -> list[str]:
     """A line for each pattern that no tool fits, of servers that are there: it says less than its author thinks."""
-    from dovetail.policy.globs import matches
+    from dovetail.policy.globs import glob_matches
 
     there = [key for key, status in host.servers.items() if status.state == "ready"]
     lines: list[str] = []
     for option in ("deny", "allow"):
         for pattern in getattr(options, option):
             rule = tool_rule(option, pattern, list(host.servers))
-            its = [tool for tool in tools if matches(rule.server, tool.server)]
-            if any(matches(rule.server, key) for key in there) and not any(
-                matches(rule.tool or "*", tool.tool.name) for tool in its
+            its = [tool for tool in tools if glob_matches(rule.server, tool.server)]
+            if any(glob_matches(rule.server, key) for key in there) and not any(
+                glob_matches(rule.tool or "*", tool.tool.name) for tool in its
             ):
                 lines.append(f"--{option} {pattern}: there is no such tool{_near(rule.tool or '', its)}")
     return lines
@@ -150,9 +150,9 @@ def _check_server(rule: Rule, keys: Sequence[str]) -> None:
     """A rule that is about no server is a slip, and one that was to deny something would go unnoticed."""
     import difflib
 
-    from dovetail.policy.globs import matches
+    from dovetail.policy.globs import glob_matches
 
-    if any(matches(rule.server, key) for key in keys):
+    if any(glob_matches(rule.server, key) for key in keys):
         return
     near = difflib.get_close_matches(rule.server, keys, 1)
     hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(keys) or 'none'}"

@@ -12,17 +12,17 @@ from dovetail.text.sanitize import clean_text
 from dovetail.types.content import Embedded, SamplingContent, Text
 from dovetail.types.resources import ReadResourceResult
 
-from .events import Attached, Link
+from .events import Attached, LinkedResource
 from .provenance import MAX_BYTES, framed, limited
 
 IMAGE_TOKENS = 1_500
 CHARACTERS = 4
 
-Picked: TypeAlias = HostResource | Link | tuple[str, str]
+Picked: TypeAlias = HostResource | LinkedResource | tuple[str, str]
 """A resource: from a list, from a link, or by server and URI."""
 
 
-class Library(Protocol):
+class ResourceReader(Protocol):
     """Where resources are read."""
 
     async def resources(self) -> Sequence[HostResource]: ...
@@ -39,12 +39,12 @@ def estimated_tokens(text: str) -> int:
     return -(-len(text.encode("utf-8", "replace")) // CHARACTERS)
 
 
-def place_of(picked: Picked) -> tuple[str, str]:
+def resource_key(picked: Picked) -> tuple[str, str]:
     """The server and the URI of what was picked."""
     match picked:
         case HostResource():
             return picked.server, picked.resource.uri
-        case Link():
+        case LinkedResource():
             return picked.server, picked.link.uri
         case _:
             return picked
@@ -65,10 +65,10 @@ def by_priority(resources: Sequence[HostResource], above: float) -> list[HostRes
     return [item for _, item in sorted(wanted, key=lambda pair: (-pair[0], pair[1].server, pair[1].resource.uri))]
 
 
-class Attaching:
+class Attachments:
     """Reads resources for one message until its budget is used up."""
 
-    def __init__(self, library: Library, budget: int, tell: Callable[[Attached], None]) -> None:
+    def __init__(self, library: ResourceReader, budget: int, tell: Callable[[Attached], None]) -> None:
         self._library = library
         self._left = budget
         self._tell = tell
@@ -76,7 +76,7 @@ class Attaching:
 
     async def pick(self, picked: Picked) -> None:
         """Attach what the person wants, cut where the budget ends."""
-        server, uri = place_of(picked)
+        server, uri = resource_key(picked)
         if (contents := await self._read(server, uri)) is None:
             return
         used = sum(self._take(server, uri, part) for part in contents)

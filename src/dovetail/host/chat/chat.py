@@ -7,16 +7,16 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import TypeAlias
 
 from dovetail.host.models.contract import Model
-from dovetail.host.models.select_model import choose, named
+from dovetail.host.models.select_model import find_model, select_model
 from dovetail.protocol.errors import LocalError
 from dovetail.protocol.sampling import check_conversation
 from dovetail.types.client_features import ModelPreferences, SamplingMessage
 from dovetail.types.content import SamplingContent, Text
 from dovetail.types.prompts import PromptMessage
 
-from .attachments import Attaching, Picked, by_priority, place_of
-from .event_queue import Outbox
-from .events import Attached, ChatEvent, ChatLimits, Link, TurnEnded
+from .attachments import Attachments, Picked, by_priority, resource_key
+from .event_queue import EventQueue
+from .events import Attached, ChatEvent, ChatLimits, LinkedResource, TurnEnded
 from .provenance import prompt_messages, system_prompt
 from .sampling_context import context_for
 from .turn import ChatHost, Turn
@@ -50,7 +50,7 @@ class Chat:
             raise LocalError("A chat needs at least one round")
         self.messages = list(messages)
         check_conversation(self.messages)
-        self.links: list[Link] = []
+        self.links: list[LinkedResource] = []
         """Resources that servers pointed at, the newest last; attach one to follow it."""
         self._host = host
         self._model = _model_for(host, model, preferences)
@@ -79,7 +79,7 @@ class Chat:
         Closing the iterator stops the turn.
         """
         await self.stop()
-        outbox = Outbox()
+        outbox = EventQueue()
         turn = Turn(
             self._host,
             self._model,
@@ -115,7 +115,7 @@ class Chat:
         return context_for(server, scope, self.messages, self._owners)
 
     async def _run(
-        self, turn: Turn, words: Words, attach: Sequence[Picked], server: str | None, outbox: Outbox
+        self, turn: Turn, words: Words, attach: Sequence[Picked], server: str | None, outbox: EventQueue
     ) -> None:
         said = _said(words, server, self.limits.result)
         attached = await self._attach(attach, outbox)
@@ -128,18 +128,18 @@ class Chat:
             self._searching = turn.searching
             self.links += turn.links
 
-    async def _attach(self, picked: Sequence[Picked], outbox: Outbox) -> list[SamplingContent]:
+    async def _attach(self, picked: Sequence[Picked], outbox: EventQueue) -> list[SamplingContent]:
         def tell(event: Attached) -> None:
             if event.problem is None:
                 self._attached.add((event.server, event.uri))
             outbox.put(event)
 
-        attaching = Attaching(self._host, self.limits.attached, tell)
+        attaching = Attachments(self._host, self.limits.attached, tell)
         for one in picked:
             await attaching.pick(one)
         if self._attach_above is not None and not self.messages:
             for item in by_priority(await self._host.resources(), self._attach_above):
-                if place_of(item) not in self._attached:
+                if resource_key(item) not in self._attached:
                     await attaching.offer(item)
         return attaching.blocks
 
@@ -159,8 +159,8 @@ def _said(words: Words, server: str | None, limit: int) -> list[SamplingMessage]
 
 def _model_for(host: ChatHost, model: str | Model | None, preferences: ModelPreferences | None) -> Model:
     if isinstance(model, str):
-        return named(host.models, model)
-    return choose(host.models, preferences) if model is None else model
+        return find_model(host.models, model)
+    return select_model(host.models, preferences) if model is None else model
 
 
 def _joined(said: Sequence[SamplingMessage]) -> list[SamplingMessage]:

@@ -9,7 +9,7 @@ from typing import Self
 from .events import ChatEvent, ToolProgress
 
 
-class Outbox:
+class EventQueue:
     """A line of events; a listener that is slow gets the newest progress of each call, not all of it."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from dovetail.types.content import ResourceLink
 from dovetail.types.tools import CallToolResult
 
 
-class Link(msgspec.Struct, frozen=True):
+class LinkedResource(msgspec.Struct, frozen=True):
     """A resource that a server points at in a result; attach it to the next message to follow it."""
 
     server: str
@@ -62,7 +62,7 @@ class ToolFinished(msgspec.Struct, frozen=True, kw_only=True):
     result: CallToolResult
     refused: bool = False
     """Policy or person said no; no server saw the call."""
-    links: tuple[Link, ...] = ()
+    links: tuple[LinkedResource, ...] = ()
 
 
 EndReason: TypeAlias = Literal["done", "stopped", "length", "rounds", "calls", "output"]

@@ -54,24 +54,24 @@ _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORDS = re.compile(r"[^\W_]+")
 
 
-class Call(msgspec.Struct, frozen=True):
+class ServerToolCall(msgspec.Struct, frozen=True):
     """A tool of a server is to be called."""
 
     tool: HostTool
     arguments: dict[str, Any]
 
 
-class Reply(msgspec.Struct, frozen=True):
+class LocalResult(msgspec.Struct, frozen=True):
     """The host knows the answer itself."""
 
     text: str
     is_error: bool = False
 
 
-Meaning: TypeAlias = Call | Reply
+Meaning: TypeAlias = ServerToolCall | LocalResult
 
 
-class Toolbox:
+class ToolSearch:
     """What a model is offered in one round, and what its wishes mean."""
 
     def __init__(self, tools: Sequence[HostTool], *, searching: bool) -> None:
@@ -82,14 +82,14 @@ class Toolbox:
     def meaning(self, use: ToolUse) -> Meaning:
         """What a tool use asks for; a mistake of the model is an answer that says what to do."""
         if (written := unreadable(use)) is not None:
-            return Reply(f"The arguments are no JSON object: {clean_text(written[:200])}", is_error=True)
+            return LocalResult(f"The arguments are no JSON object: {clean_text(written[:200])}", is_error=True)
         if self._searching and use.name in _ANSWERS:
             return _ANSWERS[use.name](self, use.input)
         if self._searching and use.name == CALL:
             return self._inner(use.input)
         return self._call(use.name, use.input)
 
-    def search(self, arguments: dict[str, Any]) -> Reply:
+    def search(self, arguments: dict[str, Any]) -> LocalResult:
         """The tools that words fit best, as JSON, where a server's words cannot pass for anything else."""
         query = _words(str(arguments.get("query", ""))[:MAX_QUERY])[:MAX_WORDS]
         tools = list(self._tools.values())
@@ -98,16 +98,16 @@ class Toolbox:
         found = [{"name": tool.name, "server": tool.server, "description": _summary(tool.tool)} for _, tool in best]
         if not found:
             servers = sorted({tool.server for tool in self._tools.values()})
-            return Reply(_json({"found": [], "servers": servers, "hint": "Try other words, or a server's name."}))
-        return Reply(_json({"found": found}))
+            return LocalResult(_json({"found": [], "servers": servers, "hint": "Try other words, or a server's name."}))
+        return LocalResult(_json({"found": found}))
 
-    def describe(self, arguments: dict[str, Any]) -> Reply:
+    def describe(self, arguments: dict[str, Any]) -> LocalResult:
         """All about one tool, as JSON."""
         tool = self._tools.get(str(arguments.get("name", "")))
         if tool is None:
             return _unknown(str(arguments.get("name", "")), self._searching)
         told = offered(tool)
-        return Reply(
+        return LocalResult(
             _json(
                 {
                     "name": tool.name,
@@ -126,20 +126,20 @@ class Toolbox:
             except (msgspec.DecodeError, RecursionError):
                 arguments = None
         if not isinstance(arguments, dict):
-            return Reply(f"{CALL} takes an object as `arguments`", is_error=True)
+            return LocalResult(f"{CALL} takes an object as `arguments`", is_error=True)
         return self._call(str(given.get("name", "")), cast("dict[str, Any]", arguments))
 
     def _call(self, name: str, arguments: dict[str, Any]) -> Meaning:
         tool = self._tools.get(name)
-        return _unknown(name, self._searching) if tool is None else Call(tool, arguments)
+        return _unknown(name, self._searching) if tool is None else ServerToolCall(tool, arguments)
 
 
-_ANSWERS = {SEARCH: Toolbox.search, DESCRIBE: Toolbox.describe}
+_ANSWERS = {SEARCH: ToolSearch.search, DESCRIBE: ToolSearch.describe}
 
 
-def _unknown(name: str, searching: bool) -> Reply:
+def _unknown(name: str, searching: bool) -> LocalResult:
     where = f"find one with {SEARCH}" if searching else "use one of those that you were given"
-    return Reply(f"There is no tool {clean_text(name[:100])!r}: {where}", is_error=True)
+    return LocalResult(f"There is no tool {clean_text(name[:100])!r}: {where}", is_error=True)
 
 
 def _json(value: object) -> str:

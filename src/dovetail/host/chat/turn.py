@@ -16,7 +16,7 @@ import msgspec
 from dovetail.host.catalogue import HostResource, HostTool
 from dovetail.host.error_results import RefusedResult
 from dovetail.host.models.contract import Model, TextDelta
-from dovetail.host.models.stream_answer import answering
+from dovetail.host.models.stream_answer import stream_answer
 from dovetail.host.models.usage import Usage, usage_of
 from dovetail.protocol.errors import DovetailError, InvalidAnswer, LocalError
 from dovetail.protocol.sampling import blocks_of
@@ -27,9 +27,9 @@ from dovetail.types.content import Content, ResourceLink, SamplingContent, Text,
 from dovetail.types.resources import ReadResourceResult
 from dovetail.types.tools import CallToolResult
 
-from .events import ChatEvent, ChatLimits, EndReason, Link, ToolFinished, ToolProgress, ToolStarted, TurnEnded
+from .events import ChatEvent, ChatLimits, EndReason, LinkedResource, ToolFinished, ToolProgress, ToolStarted, TurnEnded
 from .provenance import clean_link, for_model, for_person
-from .tool_search import Call, Reply, Toolbox
+from .tool_search import LocalResult, ServerToolCall, ToolSearch
 
 STOPPED = "[Stopped before there was a result; it may have had an effect all the same.]"
 BROKEN_OFF = "[The answer broke off here.]"
@@ -95,7 +95,7 @@ class Turn:
         self.searching = searching
         """The tools were too many to be listed; it stays so, to keep what is offered steady."""
         self.usage: Usage | None = None
-        self.links: list[Link] = []
+        self.links: list[LinkedResource] = []
 
     async def run(self) -> None:
         """Go on until the model is done, or a bound is reached."""
@@ -118,12 +118,12 @@ class Turn:
     def _end(self, reason: EndReason, stop_reason: str | None = None) -> None:
         self._tell(TurnEnded(reason=reason, usage=self.usage, stop_reason=stop_reason))
 
-    async def _toolbox(self) -> Toolbox:
+    async def _toolbox(self) -> ToolSearch:
         tools = await self._host.tools()
         self.searching = self.searching or len(tools) > self._limits.tools
-        return Toolbox(tools, searching=self.searching)
+        return ToolSearch(tools, searching=self.searching)
 
-    async def _ask(self, toolbox: Toolbox, free: bool) -> CreateMessageResult | None:
+    async def _ask(self, toolbox: ToolSearch, free: bool) -> CreateMessageResult | None:
         """The model's answer; None when it says more than anybody wants to read, and the turn is over."""
         said: list[str] = []
         params = CreateMessageParams(
@@ -134,7 +134,7 @@ class Turn:
             tool_choice=None if free or not toolbox.offered else ToolChoice(mode="none"),
         )
         try:
-            async with answering(self._model, params) as events:
+            async with stream_answer(self._model, params) as events:
                 async for event in events:
                     if isinstance(event, CreateMessageResult):
                         return self._taken(event, told=bool(said))
@@ -176,7 +176,7 @@ class Turn:
             SamplingMessage(role="user", content=results),
         ]
 
-    async def _round(self, answer: CreateMessageResult, uses: Sequence[ToolUse], toolbox: Toolbox) -> None:
+    async def _round(self, answer: CreateMessageResult, uses: Sequence[ToolUse], toolbox: ToolSearch) -> None:
         """Call tools side by side; one that is stopped has a result too."""
         results: list[SamplingContent] = [_note(use, STOPPED) for use in uses]
         tasks = [
@@ -195,15 +195,15 @@ class Turn:
             if not task.cancelled() and (problem := task.exception()) is not None:
                 raise problem
 
-    async def _use(self, use: ToolUse, toolbox: Toolbox, place: int, results: list[SamplingContent]) -> None:
+    async def _use(self, use: ToolUse, toolbox: ToolSearch, place: int, results: list[SamplingContent]) -> None:
         meaning = toolbox.meaning(use)
         name, server, tool = _called(use, meaning)
         self._owners[use.id] = server
-        arguments = meaning.arguments if isinstance(meaning, Call) else use.input
+        arguments = meaning.arguments if isinstance(meaning, ServerToolCall) else use.input
         self._tell(ToolStarted(id=use.id, name=name, server=server, tool=tool, arguments=clean(arguments)))
         result = CallToolResult(content=[Text(text=STOPPED)], is_error=True)
         try:
-            if isinstance(meaning, Reply):
+            if isinstance(meaning, LocalResult):
                 result = CallToolResult(content=[Text(text=meaning.text)], is_error=meaning.is_error)
                 results[place] = _result(use, result)
             elif self._calls_left <= 0:
@@ -214,7 +214,9 @@ class Turn:
                 result = await self._call(use, meaning)
                 results[place] = self._attributed(use, server, tool, result)
         finally:
-            links = [Link(server, clean_link(block)) for block in result.content if isinstance(block, ResourceLink)]
+            links = [
+                LinkedResource(server, clean_link(block)) for block in result.content if isinstance(block, ResourceLink)
+            ]
             self.links += links
             self._tell(
                 ToolFinished(
@@ -228,7 +230,7 @@ class Turn:
                 )
             )
 
-    async def _call(self, use: ToolUse, meaning: Call) -> CallToolResult:
+    async def _call(self, use: ToolUse, meaning: ServerToolCall) -> CallToolResult:
         name, server, tool = _called(use, meaning)
 
         def progress(done: float, total: float | None, message: str | None) -> None:
@@ -255,9 +257,9 @@ class Turn:
         return ToolResultContent(tool_use_id=use.id, content=content, is_error=result.is_error)
 
 
-def _called(use: ToolUse, meaning: Call | Reply) -> tuple[str, str, str]:
+def _called(use: ToolUse, meaning: ServerToolCall | LocalResult) -> tuple[str, str, str]:
     """What a tool is called in the host, whose it is, and what it is called there; the host's own are nobody's."""
-    found = meaning.tool if isinstance(meaning, Call) else None
+    found = meaning.tool if isinstance(meaning, ServerToolCall) else None
     names = (use.name, "", use.name) if found is None else (found.name, found.server, found.tool.name)
     return clean_text(names[0][:200]), clean_text(names[1]), clean_text(names[2][:200])
 

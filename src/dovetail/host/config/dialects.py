@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from .document import Document
+from .document import ConfigDocument
 from .errors import BadConfig
 from .jsonc import Array, Node, Object, Scalar
 
@@ -16,7 +16,7 @@ Scope: TypeAlias = Literal["local", "file"]
 """`local` is what `~/.claude.json` says of one project only: it goes before the project's own file."""
 
 
-class Table(msgspec.Struct, frozen=True):
+class ServerTable(msgspec.Struct, frozen=True):
     """An object of servers by key, with the inputs that belong to it."""
 
     servers: Object
@@ -24,10 +24,10 @@ class Table(msgspec.Struct, frozen=True):
     scope: Scope = "file"
 
 
-class Tables(msgspec.Struct, frozen=True):
+class ServerTables(msgspec.Struct, frozen=True):
     """All servers of a file, what counts more first."""
 
-    found: tuple[Table, ...]
+    found: tuple[ServerTable, ...]
     switched_off: frozenset[str] = frozenset()
     """Keys that the person has switched off for this project, here or in the project's own file."""
 
@@ -37,23 +37,23 @@ _WAYS = (("mcpServers",), ("servers",), ("mcp", "servers"))
 _SWITCHED_OFF = ("disabledMcpServers", "disabledMcpjsonServers")
 
 
-def find_tables(document: Document, workspace: str) -> Tables:
+def find_server_tables(document: ConfigDocument, workspace: str) -> ServerTables:
     """The servers of a file that count in a workspace."""
-    found: list[Table] = []
+    found: list[ServerTable] = []
     project = _project(document.root, workspace)
     if project is not None and (servers := _object(document, project.get("mcpServers"))) is not None:
-        found.append(Table(servers, scope="local"))
+        found.append(ServerTable(servers, scope="local"))
     for way in _WAYS:
         holder: Object | None = document.root
         for step in way[:-1]:
             inner = holder.get(step) if holder is not None else None
             holder = inner if isinstance(inner, Object) else None
         if holder is not None and (servers := _object(document, holder.get(way[-1]))) is not None:
-            found.append(Table(servers, holder.get("inputs")))
-    return Tables(tuple(found), _switched_off(project))
+            found.append(ServerTable(servers, holder.get("inputs")))
+    return ServerTables(tuple(found), _switched_off(project))
 
 
-def repository(folder: str) -> str | None:
+def repository_root(folder: str) -> str | None:
     """The root of the repository that a folder is in."""
     for each in (Path(folder), *Path(folder).parents):
         if (each / ".git").exists():
@@ -66,7 +66,7 @@ def _project(root: Object, workspace: str) -> Object | None:
     projects = root.get("projects")
     if not isinstance(projects, Object):
         return None
-    for folder in dict.fromkeys((workspace, os.path.realpath(workspace), repository(workspace))):
+    for folder in dict.fromkeys((workspace, os.path.realpath(workspace), repository_root(workspace))):
         if folder is not None:
             for spelt in (folder, folder.replace(os.sep, "/")):
                 if isinstance(found := projects.get(spelt), Object):
@@ -74,7 +74,7 @@ def _project(root: Object, workspace: str) -> Object | None:
     return None
 
 
-def _object(document: Document, node: Node | None) -> Object | None:
+def _object(document: ConfigDocument, node: Node | None) -> Object | None:
     if node is None or isinstance(node, Object):
         return node
     raise BadConfig("the servers are to be an object: a key for each, { … }", document.origin(node))

@@ -9,7 +9,7 @@ from dovetail.host.entries import Origin
 from dovetail.userdata.private_file import FileUnusable, read_file
 
 from .errors import BadConfig
-from .jsonc import BadJson, Lines, Node, Object, parse
+from .jsonc import BadJson, LineIndex, Node, Object, parse
 
 MAX_BYTES = 32_000_000
 """More than any such file has; `~/.claude.json` holds a history too and grows to some megabytes."""
@@ -17,13 +17,13 @@ MAX_BYTES = 32_000_000
 BOM = "\ufeff"
 
 
-class Document:
+class ConfigDocument:
     """The text of one file and what it says."""
 
     def __init__(self, file: str, text: str) -> None:
         self.file = file
         self.text = text
-        self._lines = Lines(text)
+        self._lines = LineIndex(text)
         # An editor on Windows may have put a mark before the text; a blank in its place keeps all offsets.
         readable = " " + text[1:] if text.startswith(BOM) else text
         try:
@@ -43,10 +43,10 @@ class Document:
         return Origin(self.file, self._lines.at(offset))
 
 
-def read_document(path: str | os.PathLike[str]) -> Document:
+def read_document(path: str | os.PathLike[str]) -> ConfigDocument:
     """Read a file; `BadConfig` where that cannot be done."""
     file = os.path.abspath(path)
-    return Document(file, read_text(file))
+    return ConfigDocument(file, read_text(file))
 
 
 def read_text(file: str) -> str:

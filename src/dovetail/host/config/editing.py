@@ -19,9 +19,9 @@ from typing import Any
 from dovetail.host.entries import Origin
 from dovetail.protocol.errors import LocalError
 from dovetail.userdata.folders import user_folder
-from dovetail.userdata.private_file import locked
+from dovetail.userdata.private_file import file_lock
 
-from .document import BOM, Document, read_text
+from .document import BOM, ConfigDocument, read_text
 from .errors import BadConfig
 from .jsonc import Array, Node, Object, Scalar
 from .variables import input_names
@@ -37,20 +37,20 @@ _TO_COMMA = re.compile(r"(?:[ \t\r\n]|//[^\n]*|/\*(?s:.*?)\*/)*+,")
 _BESIDE = re.compile(r"[ \t]*(?://[^\r\n]*|/\*[^\r\n]*?\*/)?")
 
 
-def edit_file(path: str | os.PathLike[str], change: Callable[[Document], str]) -> None:
+def edit_file(path: str | os.PathLike[str], change: Callable[[ConfigDocument], str]) -> None:
     """Change a file as a whole, or not at all; one that is not there begins empty, one that cannot be read is refused.
 
     A link stays a link, and the file keeps its permissions and its owner; a new one is the user's alone.
     """
-    with locked(user_folder() / LOCK):
+    with file_lock(user_folder() / LOCK):
         _edit(os.path.realpath(path), change)
 
 
-def _edit(file: str, change: Callable[[Document], str]) -> None:
+def _edit(file: str, change: Callable[[ConfigDocument], str]) -> None:
     there = os.path.lexists(file)
     text = read_text(file) if there else EMPTY
     # Read once more before it is written: an edit that broke the file would take every server with it.
-    changed = Document(file, change(Document(file, text))).text
+    changed = ConfigDocument(file, change(ConfigDocument(file, text))).text
     if not there:
         _replace(Path(file), changed.encode(), None)
     elif changed != text:
@@ -62,28 +62,28 @@ def _edit(file: str, change: Callable[[Document], str]) -> None:
         _replace(Path(file), changed.encode(), os.stat(file))
 
 
-def put_server(document: Document, key: str, server: Mapping[str, Any]) -> str:
+def put_server(document: ConfigDocument, key: str, server: Mapping[str, Any]) -> str:
     """Add a server, or put it in place of the one with its key."""
     return _put(document, document.root, [*_way(document), key], dict(server))
 
 
-def remove_server(document: Document, key: str) -> str:
+def remove_server(document: ConfigDocument, key: str) -> str:
     """Take a server out."""
     return _remove(document.text, _server_table(document, key), key)
 
 
-def switch_off(document: Document, key: str) -> str:
+def switch_off(document: ConfigDocument, key: str) -> str:
     """Keep a server from being started."""
     return _put(document, _server(document, key), ["disabled"], True)
 
 
-def switch_on(document: Document, key: str) -> str:
+def switch_on(document: ConfigDocument, key: str) -> str:
     """Let a server be started again."""
     server = _server(document, key)
     return _remove(document.text, server, "disabled") if "disabled" in server.members else document.text
 
 
-def put_input(document: Document, wanted: Mapping[str, Any]) -> str:
+def put_input(document: ConfigDocument, wanted: Mapping[str, Any]) -> str:
     """Add an input; the list of inputs stands beside the servers."""
     holder = _beside_servers(document)
     inputs = holder.get("inputs")
@@ -95,7 +95,7 @@ def put_input(document: Document, wanted: Mapping[str, Any]) -> str:
     return _insert(document.text, inputs, last, "", dict(wanted))
 
 
-def remove_input(document: Document, name: str) -> str:
+def remove_input(document: ConfigDocument, name: str) -> str:
     """Take an input out that no server wants any more; one that is not there, or still wanted, stays as it is."""
     holder, text = _beside_servers(document), document.text
     inputs = holder.get("inputs")
@@ -108,25 +108,25 @@ def remove_input(document: Document, name: str) -> str:
     return text
 
 
-def wanted_inputs(document: Document, key: str) -> list[str]:
+def wanted_inputs(document: ConfigDocument, key: str) -> list[str]:
     """The inputs that a server of the file wants; none where it has no such server."""
     found = next((table.get(key) for table in _tables(document) if key in table.members), None)
     return [] if found is None else input_names(document.text[found.start : found.end])
 
 
-def input_ids(document: Document) -> list[str]:
+def input_ids(document: ConfigDocument) -> list[str]:
     """The ids of the inputs that the file has."""
     inputs = _beside_servers(document).get("inputs")
     found = [item.get("id") for item in inputs.items if isinstance(item, Object)] if isinstance(inputs, Array) else []
     return [str(each.value) for each in found if isinstance(each, Scalar)]
 
 
-def server_keys(document: Document) -> list[str]:
+def server_keys(document: ConfigDocument) -> list[str]:
     """The keys that an edit can reach."""
     return [key for table in _tables(document) for key in table.members]
 
 
-def _tables(document: Document) -> list[Object]:
+def _tables(document: ConfigDocument) -> list[Object]:
     found: list[Object] = []
     for way in _WAYS:
         node: Node | None = document.root
@@ -137,14 +137,14 @@ def _tables(document: Document) -> list[Object]:
     return found
 
 
-def _server_table(document: Document, key: str) -> Object:
+def _server_table(document: ConfigDocument, key: str) -> Object:
     for table in _tables(document):
         if key in table.members:
             return table
     raise LocalError(f"{document.file} has no server {key!r}")
 
 
-def _server(document: Document, key: str) -> Object:
+def _server(document: ConfigDocument, key: str) -> Object:
     table = _server_table(document, key)
     server = table.get(key)
     if not isinstance(server, Object):
@@ -152,7 +152,7 @@ def _server(document: Document, key: str) -> Object:
     return server
 
 
-def _way(document: Document) -> tuple[str, ...]:
+def _way(document: ConfigDocument) -> tuple[str, ...]:
     """Where new servers go: the table that is there, the first of them, or a new one."""
     for way in _WAYS:
         node: Node | None = document.root
@@ -165,7 +165,7 @@ def _way(document: Document) -> tuple[str, ...]:
     return _WAYS[0]
 
 
-def _beside_servers(document: Document) -> Object:
+def _beside_servers(document: ConfigDocument) -> Object:
     node = document.root
     for step in _way(document)[:-1]:
         inner = node.get(step)
@@ -173,7 +173,7 @@ def _beside_servers(document: Document) -> Object:
     return node
 
 
-def _put(document: Document, node: Object, steps: list[str], value: Any) -> str:
+def _put(document: ConfigDocument, node: Object, steps: list[str], value: Any) -> str:
     """Set a value under a path of keys."""
     name, *rest = steps
     member = node.members.get(name)

@@ -11,7 +11,7 @@ _ESCAPES = {"n": "\n", "r": "\r", '"': '"', "\\": "\\"}
 """No others: a path of Windows keeps what looks like one."""
 
 
-class BadLine(ValueError):
+class EnvFileError(ValueError):
     """A line is none of `NAME=value`; `line` is its number."""
 
     def __init__(self, line: int, words: str = "this line is not of the form NAME=value") -> None:
@@ -32,7 +32,7 @@ def parse_env(text: str) -> dict[str, tuple[str, int]]:
         if (nothing := _NOTHING.match(text, at)) is not None:
             at = nothing.end()
         elif (name := _NAME.match(text, at)) is None:
-            raise BadLine(line)
+            raise EnvFileError(line)
         else:
             value, at = _value(text, name.end(), line)
             found[name[1]] = (value, line)
@@ -50,7 +50,7 @@ def _value(text: str, at: int, line: int) -> tuple[str, int]:
             return quoted[2] or quoted[3] or "", quoted.end()
         return re.sub(r"\\(.)", lambda each: _ESCAPES.get(each[1], each[0]), inner, flags=re.DOTALL), quoted.end()
     if text.startswith(('"', "'", "`"), at):
-        raise BadLine(line, "this value begins with a quotation mark, and does not end with one")
+        raise EnvFileError(line, "this value begins with a quotation mark, and does not end with one")
     end = text.find("\n", at)
     raw = text[at : len(text) if end < 0 else end]
     return re.sub(r"(?:^|[ \t])#.*", "", raw).rstrip(), at + len(raw)

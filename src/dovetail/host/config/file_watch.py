@@ -16,7 +16,7 @@ import msgspec
 from dovetail.host.entries import ServerEntry
 
 from .errors import BadConfig
-from .reader import Config, FileRead, join, read_one
+from .reader import Config, ParsedFile, merge_files, parse_file
 
 Stamp: TypeAlias = "tuple[int, int, int, int] | None"
 """Time of the last change, of the last change of its place, size and number; None for a file that is not there."""
@@ -51,7 +51,7 @@ class ConfigWatch:
         self._environ = environ
         self._workspace = workspace
         self._stamps: dict[str, dict[str, Stamp]] = {}
-        self._good: dict[str, FileRead] = {}
+        self._good: dict[str, ParsedFile] = {}
         self._broken: dict[str, str] = {}
         for path in self._paths:
             self._read(path)
@@ -96,13 +96,13 @@ class ConfigWatch:
         self._stamps[path] = stamps
         if path in self._optional and path not in self._good and not os.path.lexists(path):
             return
-        read = read_one(path, self._environ, self._workspace)
+        read = parse_file(path, self._environ, self._workspace)
         # A file that is named for the first time counts as changed, and is read once more.
         self._stamps[path] = {file: stamps.get(file) for file in read.files}
         self._good[path] = read
 
     def _join(self) -> Config:
-        config = join([self._good[path] for path in self._paths if path in self._good])
+        config = merge_files([self._good[path] for path in self._paths if path in self._good])
         return msgspec.structs.replace(config, warnings=(*config.warnings, *self._broken.values()))
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from dovetail.userdata.folders import user_folder
 
-from .dialects import repository
+from .dialects import repository_root
 
 Product: TypeAlias = Literal["dovetail", "claude-code", "claude-desktop", "cursor", "vscode"]
 
@@ -50,7 +50,7 @@ def find_files(
 ) -> list[ConfigFile]:
     """The files that are there, what counts more first: the project's, then the user's."""
     here = str(cwd or Path.cwd())
-    root = repository(here)
+    root = repository_root(here)
     folders = [here] if root is None else list(dict.fromkeys([here, root]))
     theirs = [ConfigFile(product, "project", Path(folder) / name) for folder in folders for product, name in _PROJECT]
     own = user_files(Path(home_of(environ)) if home is None else home, platform, environ)

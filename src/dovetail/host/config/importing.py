@@ -10,18 +10,18 @@ import msgspec
 
 from dovetail.host.entries import Origin
 
-from .dialects import Table, find_tables
-from .document import Document, read_document
+from .dialects import ServerTable, find_server_tables
+from .document import ConfigDocument, read_document
 from .editing import input_ids
 from .files import product_of
 from .inputs import read_inputs
 from .jsonc import Array, Object, Scalar, plain
 from .reader import project_of
-from .secret_inputs import free_id, hide
+from .secret_inputs import extract_secrets, free_id
 from .variables import INPUT, REFERENCE, input_names
 
 
-class Taken(msgspec.Struct, frozen=True):
+class ImportedServer(msgspec.Struct, frozen=True):
     """A server to take over, as it would be written, with the inputs that it wants."""
 
     key: str
@@ -30,7 +30,7 @@ class Taken(msgspec.Struct, frozen=True):
     inputs: tuple[dict[str, Any], ...] = ()
 
 
-class Skipped(msgspec.Struct, frozen=True):
+class SkippedServer(msgspec.Struct, frozen=True):
     """A server that is left where it is, and why."""
 
     key: str
@@ -41,54 +41,54 @@ class Skipped(msgspec.Struct, frozen=True):
 class ImportPlan(msgspec.Struct, frozen=True):
     """What an import would do."""
 
-    taken: tuple[Taken, ...]
-    skipped: tuple[Skipped, ...]
+    taken: tuple[ImportedServer, ...]
+    skipped: tuple[SkippedServer, ...]
 
 
 def plan_import(
     sources: Sequence[str | os.PathLike[str]],
-    target: Document,
+    target: ConfigDocument,
     environ: Mapping[str, str] = os.environ,
     replaced: bool = False,
 ) -> ImportPlan:
     """What the sources have that the target has not; with `replaced` also what the target has otherwise."""
     home, here = project_of(target.file, environ), os.getcwd()
     there = {key: plain(node) for key, node in _servers(target)}
-    taken: dict[str, Taken] = {}
-    skipped: list[Skipped] = []
+    taken: dict[str, ImportedServer] = {}
+    skipped: list[SkippedServer] = []
     documents = [read_document(path) for path in sources]
-    off = frozenset[str]().union(*(find_tables(each, here).switched_off for each in documents))
+    off = frozenset[str]().union(*(find_server_tables(each, here).switched_off for each in documents))
     for document in documents:
         folder = project_of(document.file, environ)
         switched = off if product_of(document.file) == "claude-code" else frozenset[str]()
-        for table in find_tables(document, folder or here).found:
+        for table in find_server_tables(document, folder or here).found:
             place = here if table.scope == "local" else folder
             for each in _from_table(document, table, place if place != home else None):
                 one = _switched_off(each) if each.key in switched else each
-                reason = one.reason if isinstance(one, Skipped) else None
+                reason = one.reason if isinstance(one, SkippedServer) else None
                 if one.key in taken:
                     reason = f"the one of {taken[one.key].origin} goes before it"
-                elif isinstance(one, Taken) and one.key in there:
+                elif isinstance(one, ImportedServer) and one.key in there:
                     if there[one.key] == one.server or (not replaced and _alike(there[one.key], one)):
                         reason = f"{target.file} has it already"
                     elif not replaced:
                         reason = f"{target.file} has another server of this name (--replace)"
                 if reason is not None:
-                    skipped.append(Skipped(one.key, one.origin, reason))
-                elif isinstance(one, Taken):
+                    skipped.append(SkippedServer(one.key, one.origin, reason))
+                elif isinstance(one, ImportedServer):
                     taken[one.key] = one
     return ImportPlan(tuple(_with_own_inputs(list(taken.values()), input_ids(target))), tuple(skipped))
 
 
-def _switched_off(one: Taken | Skipped) -> Taken | Skipped:
-    if isinstance(one, Skipped):
+def _switched_off(one: ImportedServer | SkippedServer) -> ImportedServer | SkippedServer:
+    if isinstance(one, SkippedServer):
         return one
     return msgspec.structs.replace(one, server={**one.server, "disabled": True})
 
 
-def _alike(there: Any, one: Taken) -> bool:
+def _alike(there: Any, one: ImportedServer) -> bool:
     """Whether a server was taken over before, with its secrets put aside and its inputs under other names."""
-    hidden, _ = hide(one.key, one.server, ())
+    hidden, _ = extract_secrets(one.key, one.server, ())
     return _unnamed(there) in (_unnamed(one.server), _unnamed(hidden))
 
 
@@ -96,11 +96,11 @@ def _unnamed(server: Any) -> Any:
     return _mapped(server, lambda text: INPUT.sub("${input:}", text))
 
 
-def _with_own_inputs(taken: Sequence[Taken], used: Sequence[str]) -> list[Taken]:
+def _with_own_inputs(taken: Sequence[ImportedServer], used: Sequence[str]) -> list[ImportedServer]:
     """Inputs of another name where the target has one of that name: a secret of one server is none for another."""
     ids = set(used)
     names: dict[tuple[str, str], str] = {}
-    renamed: list[Taken] = []
+    renamed: list[ImportedServer] = []
     for one in taken:
         changes: dict[str, str] = {}
         for wanted in one.inputs:
@@ -119,8 +119,8 @@ def _renamed(text: str, changes: Mapping[str, str]) -> str:
     return INPUT.sub(lambda found: f"${{input:{changes.get(found[1], found[1])}}}", text)
 
 
-def _servers(document: Document) -> list[tuple[str, Object]]:
-    tables = find_tables(document, os.path.dirname(document.file)).found
+def _servers(document: ConfigDocument) -> list[tuple[str, Object]]:
+    tables = find_server_tables(document, os.path.dirname(document.file)).found
     return [
         (key, member.value)
         for table in tables
@@ -130,29 +130,31 @@ def _servers(document: Document) -> list[tuple[str, Object]]:
     ]
 
 
-def _from_table(document: Document, table: Table, folder: str | None) -> list[Taken | Skipped]:
+def _from_table(
+    document: ConfigDocument, table: ServerTable, folder: str | None
+) -> list[ImportedServer | SkippedServer]:
     inputs = read_inputs(document, table.inputs)
     declared = {
         found.value: item
         for item in (table.inputs.items if isinstance(table.inputs, Array) else ())
         if isinstance(item, Object) and isinstance(found := item.get("id"), Scalar)
     }
-    each: list[Taken | Skipped] = []
+    each: list[ImportedServer | SkippedServer] = []
     for key, member in table.servers.members.items():
         origin = document.origin(member.key)
         if not isinstance(member.value, Object):
-            each.append(Skipped(key, origin, "it is no object"))
+            each.append(SkippedServer(key, origin, "it is no object"))
             continue
         server = cast("dict[str, Any]", plain(member.value))
         wanted = dict.fromkeys(input_names(document.text[member.value.start : member.value.end]))
         missing = [name for name in wanted if name not in inputs.known]
         if missing:
             reason = inputs.refused.get(missing[0], f"its file has no input {missing[0]!r}")
-            each.append(Skipped(key, origin, reason))
+            each.append(SkippedServer(key, origin, reason))
             continue
         if folder is not None:
             server = _elsewhere(server, folder)
-        each.append(Taken(key, server, origin, tuple(plain(declared[name]) for name in wanted)))
+        each.append(ImportedServer(key, server, origin, tuple(plain(declared[name]) for name in wanted)))
     return each
 
 

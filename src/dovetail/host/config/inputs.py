@@ -6,9 +6,9 @@ import msgspec
 
 from dovetail.host.entries import Input
 
-from .document import Document
+from .document import ConfigDocument
 from .jsonc import Array, Node, Object, Scalar
-from .key_typos import INPUT_KEYS, near
+from .key_typos import INPUT_KEYS, suggest_key
 
 KINDS = frozenset({"promptString", "pickString"})
 
@@ -22,7 +22,7 @@ class Inputs(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...]
 
 
-def read_inputs(document: Document, node: Node | None) -> Inputs:
+def read_inputs(document: ConfigDocument, node: Node | None) -> Inputs:
     """Read the list of inputs; one that cannot be read hurts only the servers that want it."""
     known: dict[str, Input] = {}
     refused: dict[str, str] = {}
@@ -38,7 +38,7 @@ def read_inputs(document: Document, node: Node | None) -> Inputs:
         warnings += [
             f"{document.origin(member.key)}: {key!r} is no key of an input; did you mean {meant!r}?"
             for key, member in item.members.items()
-            if (meant := near(key, INPUT_KEYS))
+            if (meant := suggest_key(key, INPUT_KEYS))
         ]
         if name in known or name in refused:
             known.pop(name, None)
@@ -61,7 +61,7 @@ def _problem(item: Object) -> str | None:
     return None
 
 
-def _input(name: str, item: Object, document: Document) -> Input:
+def _input(name: str, item: Object, document: ConfigDocument) -> Input:
     hidden = item.get("password")
     return Input(
         id=name,

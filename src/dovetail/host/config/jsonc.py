@@ -69,7 +69,7 @@ class BadJson(ValueError):
         self.offset = offset
 
 
-class Lines:
+class LineIndex:
     """Which line of a text an offset is on, from 1."""
 
     def __init__(self, text: str) -> None:
@@ -136,7 +136,7 @@ class _Reader:
             key = self._string(at)
             name = str(key.value)
             if name in members:
-                first = Lines(self._text).at(members[name].key.start)
+                first = LineIndex(self._text).at(members[name].key.start)
                 raise BadJson(f"the key {name!r} stands here again, after line {first}", at)
             at = self.skip(key.end)
             if not self._text.startswith(":", at):

@@ -43,7 +43,7 @@ UNHEEDED = {
 """Keys of other programs that a person may rely on, and what becomes of it."""
 
 
-def near(key: str, known: Iterable[str]) -> str | None:
+def suggest_key(key: str, known: Iterable[str]) -> str | None:
     """The known key that was meant, most likely; None for a key that is right, or that is somebody else's."""
     names = sorted(known)
     if key in names or key in _OTHERS:

@@ -10,13 +10,13 @@ import msgspec
 
 from dovetail.host.entries import Input, Origin, ServerEntry
 
-from .dialects import Scope, Table, find_tables
-from .document import Document, read_document
+from .dialects import Scope, ServerTable, find_server_tables
+from .document import ConfigDocument, read_document
 from .files import home_of, user_files
 from .inputs import read_inputs
-from .key_typos import FILE_KEYS, near
-from .server_entry import Surface, read_server
-from .variables import Surroundings
+from .key_typos import FILE_KEYS, suggest_key
+from .server_entry import FileContext, read_server
+from .variables import VariableScope
 
 _PROJECT_FOLDERS = frozenset({".vscode", ".cursor"})
 _PROJECT_FILES = frozenset({"mcp.json", ".mcp.json"})
@@ -34,7 +34,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """Every file that was read for it, those that `envFile` names too."""
 
 
-class Part(msgspec.Struct, frozen=True):
+class TableEntries(msgspec.Struct, frozen=True):
     """The servers of one table of one file."""
 
     file: str
@@ -42,10 +42,10 @@ class Part(msgspec.Struct, frozen=True):
     entries: tuple[ServerEntry, ...]
 
 
-class FileRead(msgspec.Struct, frozen=True):
+class ParsedFile(msgspec.Struct, frozen=True):
     """All that one file says, before files are put together."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[TableEntries, ...]
     inputs: tuple[Input, ...]
     warnings: tuple[str, ...]
     files: tuple[str, ...]
@@ -61,7 +61,7 @@ def read_config(
 
     Without a workspace it is the folder that the file belongs to, or the current one for a user's own file.
     """
-    return join([read_one(path, environ, workspace)])
+    return merge_files([parse_file(path, environ, workspace)])
 
 
 def read_configs(
@@ -73,21 +73,21 @@ def read_configs(
 
     What `~/.claude.json` says of the project goes before all: local, then project, then user.
     """
-    return join([read_one(path, environ, workspace) for path in paths])
+    return merge_files([parse_file(path, environ, workspace) for path in paths])
 
 
-def read_one(
+def parse_file(
     path: str | os.PathLike[str],
     environ: Mapping[str, str],
     workspace: str | os.PathLike[str] | None,
-) -> FileRead:
+) -> ParsedFile:
     """Read one file, as it is."""
     document = read_document(path)
     own = project_of(document.file, environ)
-    around = Surroundings(environ, home_of(environ), os.path.abspath(workspace or own or os.getcwd()))
-    tables = find_tables(document, around.workspace)
+    around = VariableScope(environ, home_of(environ), os.path.abspath(workspace or own or os.getcwd()))
+    tables = find_server_tables(document, around.workspace)
     warnings, files = _root_warnings(document, empty=not tables.found), [document.file]
-    parts: list[Part] = []
+    parts: list[TableEntries] = []
     inputs: list[Input] = []
     for table in tables.found:
         # Commands of a project run in its folder; a user's own file has none.
@@ -97,10 +97,10 @@ def read_one(
         inputs += more.inputs
         warnings += more.warnings
         files += more.files
-    return FileRead(tuple(parts), tuple(inputs), tuple(warnings), tuple(files), tables.switched_off)
+    return ParsedFile(tuple(parts), tuple(inputs), tuple(warnings), tuple(files), tables.switched_off)
 
 
-def join(reads: Sequence[FileRead]) -> Config:
+def merge_files(reads: Sequence[ParsedFile]) -> Config:
     """Put files together: what counts more first."""
     warnings = [text for read in reads for text in read.warnings]
     off = frozenset[str]().union(*(read.switched_off for read in reads))
@@ -135,11 +135,13 @@ def project_of(file: str, environ: Mapping[str, str]) -> str | None:
     return folder if name in _PROJECT_FILES else None
 
 
-def _read_table(document: Document, table: Table, around: Surroundings, folder: str | None) -> tuple[Part, Config]:
+def _read_table(
+    document: ConfigDocument, table: ServerTable, around: VariableScope, folder: str | None
+) -> tuple[TableEntries, Config]:
     inputs = read_inputs(document, table.inputs)
-    surface = Surface(document, around, inputs, folder)
+    surface = FileContext(document, around, inputs, folder)
     found = [read_server(key, member, surface) for key, member in table.servers.members.items()]
-    part = Part(document.file, table.scope, tuple(each.entry for each in found))
+    part = TableEntries(document.file, table.scope, tuple(each.entry for each in found))
     return part, Config(
         inputs=tuple(inputs.known.values()),
         warnings=(*inputs.warnings, *(text for each in found for text in each.warnings)),
@@ -147,11 +149,11 @@ def _read_table(document: Document, table: Table, around: Surroundings, folder: 
     )
 
 
-def _root_warnings(document: Document, *, empty: bool) -> list[str]:
+def _root_warnings(document: ConfigDocument, *, empty: bool) -> list[str]:
     warnings = [
         f"{document.origin(member.key)}: {key!r} is no key of this file; did you mean {meant!r}?"
         for key, member in document.root.members.items()
-        if (meant := near(key, FILE_KEYS)) and meant not in document.root.members
+        if (meant := suggest_key(key, FILE_KEYS)) and meant not in document.root.members
     ]
     if empty and not warnings and "projects" not in document.root.members:
         warnings.append(f"{Origin(document.file)}: the file names no servers: neither mcpServers nor servers is there")

@@ -15,7 +15,7 @@ _SCHEME = re.compile(r"((?:bearer|basic|token)\s+)(?=\S)", re.IGNORECASE)
 _OPTION = re.compile(r"--?([A-Za-z][\w-]*)(=.*)?")
 
 
-class Hidden(msgspec.Struct, frozen=True):
+class ExtractedSecret(msgspec.Struct, frozen=True):
     """One value that was taken out."""
 
     where: str
@@ -25,17 +25,19 @@ class Hidden(msgspec.Struct, frozen=True):
 
     def declaration(self, key: str) -> dict[str, Any]:
         """The input for a file that asks for it."""
-        return declare(self.id, f"{self.where.partition('.')[2]} of {key}")
+        return secret_input(self.id, f"{self.where.partition('.')[2]} of {key}")
 
 
-def declare(id: str, description: str) -> dict[str, Any]:
+def secret_input(id: str, description: str) -> dict[str, Any]:
     """An input of a file whose value is not to be seen."""
     return {"type": "promptString", "id": id, "description": description, "password": True}
 
 
-def hide(key: str, server: Mapping[str, Any], used: Collection[str]) -> tuple[dict[str, Any], list[Hidden]]:
+def extract_secrets(
+    key: str, server: Mapping[str, Any], used: Collection[str]
+) -> tuple[dict[str, Any], list[ExtractedSecret]]:
     """A server with an input in place of each value that looks like a secret; ids that are in use are left alone."""
-    hidden: list[Hidden] = []
+    hidden: list[ExtractedSecret] = []
     changed = dict(server)
     for section in _SECTIONS:
         values = server.get(section)
@@ -47,7 +49,7 @@ def hide(key: str, server: Mapping[str, Any], used: Collection[str]) -> tuple[di
                 continue
             scheme = found[1] if (found := _SCHEME.match(value)) else ""
             id = free_id(f"{key}-{name}", [*used, *(each.id for each in hidden)])
-            hidden.append(Hidden(f"{section}.{name}", id, value[len(scheme) :]))
+            hidden.append(ExtractedSecret(f"{section}.{name}", id, value[len(scheme) :]))
             pairs[name] = f"{scheme}${{input:{id}}}"
         changed[section] = pairs
     return changed, hidden
@@ -58,7 +60,7 @@ def looks_secret(name: str, value: str) -> bool:
     return bool(value.strip()) and "${" not in value and (is_secret(name) or redact_text(value) != value)
 
 
-def left_in_file(server: Mapping[str, Any]) -> list[str]:
+def secrets_left_in_file(server: Mapping[str, Any]) -> list[str]:
     """Arguments and addresses that look like secrets; they stay, since they are no place for one to begin with."""
     given: object = server.get("args")
     words = [str(word) for word in cast("list[object]", given)] if isinstance(given, list) else []

@@ -13,13 +13,13 @@ import msgspec
 from dovetail.host.entries import Origin, ServerEntry
 from dovetail.policy.launch import LaunchSpec
 
-from .document import Document, read_text
-from .env_file import BadLine, parse_env
+from .document import ConfigDocument, read_text
+from .env_file import EnvFileError, parse_env
 from .errors import BadConfig
 from .inputs import Inputs
 from .jsonc import Array, Member, Node, Object, Scalar
-from .key_typos import SERVER_KEYS, UNHEEDED, near
-from .variables import INPUT, Surroundings, Unfilled, expand, input_names
+from .key_typos import SERVER_KEYS, UNHEEDED, suggest_key
+from .variables import INPUT, UnresolvedVariable, VariableScope, expand, input_names
 
 Kind = Literal["stdio", "http", "sse", "ws"]
 
@@ -39,11 +39,11 @@ _BARE = re.compile(r"(?:\w+ )?\$([A-Za-z_]\w*)")
 _SCHEMES = {"http": "http", "https": "http", "ws": "ws", "wss": "ws"}
 
 
-class Surface(msgspec.Struct, frozen=True):
+class FileContext(msgspec.Struct, frozen=True):
     """What the servers of one file have in common."""
 
-    document: Document
-    around: Surroundings
+    document: ConfigDocument
+    around: VariableScope
     inputs: Inputs
     folder: str | None
     """Where commands run that do not say it; None leaves it to whoever starts them."""
@@ -54,7 +54,7 @@ class Surface(msgspec.Struct, frozen=True):
         return self.folder or self.around.workspace
 
 
-class Found(msgspec.Struct, frozen=True):
+class ParsedServer(msgspec.Struct, frozen=True):
     """A server, and what else came to light."""
 
     entry: ServerEntry
@@ -62,13 +62,13 @@ class Found(msgspec.Struct, frozen=True):
     files: tuple[str, ...]
 
 
-def read_server(key: str, member: Member, surface: Surface) -> Found:
+def read_server(key: str, member: Member, surface: FileContext) -> ParsedServer:
     """Read one server; what is wrong with it becomes its `problem` and nobody else's."""
     return _Reading(key, member, surface).found()
 
 
 class _Reading:
-    def __init__(self, key: str, member: Member, surface: Surface) -> None:
+    def __init__(self, key: str, member: Member, surface: FileContext) -> None:
         self._key = key
         self._member = member
         self._surface = surface
@@ -79,7 +79,7 @@ class _Reading:
         self._wanted: dict[str, None] = {}
         self._origins: dict[str, Origin] = {}
 
-    def found(self) -> Found:
+    def found(self) -> ParsedServer:
         origin, node = self._document.origin(self._member.key), self._member.value
         spec, enabled = None, True
         if not isinstance(node, Object):
@@ -99,11 +99,11 @@ class _Reading:
             inputs=tuple(self._surface.inputs.known[name] for name in self._wanted),
             origins=self._origins,
         )
-        return Found(entry, tuple(self._warnings), tuple(self._files))
+        return ParsedServer(entry, tuple(self._warnings), tuple(self._files))
 
     def _check_spelling(self, node: Object) -> None:
         for key, member in node.members.items():
-            if meant := near(key, SERVER_KEYS):
+            if meant := suggest_key(key, SERVER_KEYS):
                 place = self._document.origin(member.key)
                 self._warnings.append(f"{place}: {key!r} is no key of a server; did you mean {meant!r}?")
             if key in UNHEEDED and not (isinstance(member.value, Scalar) and not member.value.value):
@@ -216,7 +216,7 @@ class _Reading:
         except BadConfig as problem:
             self._problem(node, f"envFile: {problem}")
             return {}
-        except BadLine as problem:
+        except EnvFileError as problem:
             self._problem(node, f"envFile: {Origin(file, problem.line)}: {problem}")
             return {}
         for name, (value, line) in pairs.items():
@@ -255,7 +255,7 @@ class _Reading:
             return ""
         try:
             filled = expand(value, self._surface.around)
-        except Unfilled as problem:
+        except UnresolvedVariable as problem:
             self._problem(node, f"{name}: {problem}")
             return ""
         if "\0" in filled:

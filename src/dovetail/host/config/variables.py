@@ -17,11 +17,11 @@ INPUT = re.compile(r"\$\{input:([^{}]*)\}")
 _NAME = re.compile(r"[^\s:{}$]+")
 
 
-class Unfilled(ValueError):
+class UnresolvedVariable(ValueError):
     """A reference has no value; the text says which one and what to do."""
 
 
-class Surroundings(msgspec.Struct, frozen=True):
+class VariableScope(msgspec.Struct, frozen=True):
     """What references stand for."""
 
     environ: Mapping[str, str]
@@ -29,7 +29,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     workspace: str
 
 
-_PREDEFINED: dict[str, Callable[[Surroundings], str]] = {
+_PREDEFINED: dict[str, Callable[[VariableScope], str]] = {
     "workspaceFolder": lambda around: around.workspace,
     "workspaceFolderBasename": lambda around: os.path.basename(around.workspace),
     "userHome": lambda around: around.home,
@@ -43,11 +43,11 @@ _REFUSED = {
 }
 
 
-def expand(text: str, around: Surroundings) -> str:
+def expand(text: str, around: VariableScope) -> str:
     """The text with every reference filled in but `${input:…}`, which stays for `Secrets`."""
     filled = REFERENCE.sub(lambda found: _value(found[0], found[1], around), text)
     if "${" in REFERENCE.sub("", text):
-        raise Unfilled(f"{text!r} holds a ${{ that is not closed, or one inside of another")
+        raise UnresolvedVariable(f"{text!r} holds a ${{ that is not closed, or one inside of another")
     return filled
 
 
@@ -56,7 +56,7 @@ def input_names(text: str) -> list[str]:
     return INPUT.findall(text)
 
 
-def _value(whole: str, inner: str, around: Surroundings) -> str:
+def _value(whole: str, inner: str, around: VariableScope) -> str:
     if inner in _PREDEFINED:
         return _PREDEFINED[inner](around)
     kind, sign, rest = inner.partition(":")
@@ -65,7 +65,7 @@ def _value(whole: str, inner: str, around: Surroundings) -> str:
             return whole
         if kind != "env":
             reason = _REFUSED.get(kind, "nobody here knows what that is")
-            raise Unfilled(f"{whole} cannot be filled in: {reason}")
+            raise UnresolvedVariable(f"{whole} cannot be filled in: {reason}")
         inner = rest
     return _variable(whole, inner, around.environ)
 
@@ -73,11 +73,13 @@ def _value(whole: str, inner: str, around: Surroundings) -> str:
 def _variable(whole: str, inner: str, environ: Mapping[str, str]) -> str:
     name, sign, default = inner.partition(":-")
     if not _NAME.fullmatch(name):
-        raise Unfilled(f"{whole} names no variable")
+        raise UnresolvedVariable(f"{whole} names no variable")
     value = environ.get(name, default if sign else None)
     if value is None:
-        raise Unfilled(f"the environment variable {name} is not set; set it, or give a default: ${{{name}:-…}}")
+        raise UnresolvedVariable(
+            f"the environment variable {name} is not set; set it, or give a default: ${{{name}:-…}}"
+        )
     if INPUT.search(value):
         # It would be taken for a reference of the file itself, and handed a secret.
-        raise Unfilled(f"the environment variable {name} holds an ${{input:…}}, which only a file may")
+        raise UnresolvedVariable(f"the environment variable {name} holds an ${{input:…}}, which only a file may")
     return value

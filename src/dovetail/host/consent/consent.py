@@ -12,13 +12,13 @@ import msgspec
 
 from dovetail.policy.actions import Action, Decision, Verdict
 from dovetail.policy.approval_questions import Question, Yes
-from dovetail.policy.audit.log import Audit, Decider, Event, Unrecorded
+from dovetail.policy.audit.log import Audit, AuditEvent, Decider, Unrecorded
 from dovetail.policy.rules import Policy, stricter
-from dovetail.policy.saved_answers import Remembered, Said
+from dovetail.policy.saved_answers import Said, SavedAnswers
 from dovetail.protocol.errors import DovetailError, Refused
 from dovetail.runtime.thread_pool import ThreadPool
 
-from .user_prompts import Person
+from .user_prompts import UserPrompts
 
 logger = logging.getLogger("dovetail")
 
@@ -39,7 +39,7 @@ _WORDS = {
 }
 
 
-class Settled(msgspec.Struct, frozen=True, kw_only=True):
+class Permission(msgspec.Struct, frozen=True, kw_only=True):
     """It may happen: who said so, by which rule, and what the person changed about it."""
 
     by: Decider
@@ -51,7 +51,7 @@ class Consent:
     """Decides on every action of a host; nobody to ask means no."""
 
     def __init__(
-        self, policy: Policy, remembered: Remembered, person: Person, audit: Audit | None, workers: ThreadPool
+        self, policy: Policy, remembered: SavedAnswers, person: UserPrompts, audit: Audit | None, workers: ThreadPool
     ) -> None:
         self.policy = policy
         self._remembered = remembered
@@ -68,7 +68,7 @@ class Consent:
         """What the rules and the person's earlier answers say."""
         return self.policy.decide(action, self._remembered.answers(action))
 
-    def record(self, event: Event, action: Action, by: Decider | None, rule: str, **details: Any) -> None:
+    def record(self, event: AuditEvent, action: Action, by: Decider | None, rule: str, **details: Any) -> None:
         """Write something about an action down; what cannot be recorded is refused."""
         if self._audit is not None:
             kept = {name: value for name, value in details.items() if value not in (None, (), "")}
@@ -88,14 +88,16 @@ class Consent:
         if self._audit is not None:
             self._audit.hide(values)
 
-    def note(self, event: Event, action: Action, **details: Any) -> None:
+    def note(self, event: AuditEvent, action: Action, **details: Any) -> None:
         """Write down what has happened already: where that fails, it is said in the log, and undoes nothing."""
         try:
             self.record(event, action, None, "", **details)
         except Unrecorded as problem:
             logger.error("%s: %s %s: %s (%s)", action.server, action.kind, action.name, details, problem)
 
-    async def settle(self, action: Action, question: Callable[[str], Question], at_least: Verdict = "allow") -> Settled:
+    async def settle(
+        self, action: Action, question: Callable[[str], Question], at_least: Verdict = "allow"
+    ) -> Permission:
         """Whether an action may happen; raises `Refused` if not.
 
         `question` is made of the rule that wants it asked. With `at_least` it is asked even where the rules allow it.
@@ -103,7 +105,7 @@ class Consent:
         decision = self.decide(action)
         verdict = stricter(decision.verdict, at_least)
         if verdict == "allow":
-            return Settled(by="policy", rule=decision.rule)
+            return Permission(by="policy", rule=decision.rule)
         if verdict == "deny":
             raise self.refuse(action, "policy", decision.rule, f"The policy does not let me {_words(action)}")
         if not self._person.approves:
@@ -116,7 +118,7 @@ class Consent:
         self.record("refusal", action, by, rule, reason=why, arguments=action.arguments or None, **details)
         return Refused(f"{why} ({rule})" if by != "person" and rule else why)
 
-    async def _ask(self, action: Action, question: Question, rule: str) -> Settled:
+    async def _ask(self, action: Action, question: Question, rule: str) -> Permission:
         self.record("question", action, None, rule, arguments=action.arguments or None)
         try:
             reply = await self._person.approve(question)
@@ -130,7 +132,7 @@ class Consent:
             raise self.refuse(action, "person", rule, f"The person refused to {_words(action)}{because}")
         self.record("answer", action, "person", rule, answer="yes", remember=reply.remember)
         await self._keep(action, "allow", reply.remember)
-        return Settled(by="person", rule=rule, yes=reply)
+        return Permission(by="person", rule=rule, yes=reply)
 
     def note_unasked(self, action: Action, rule: str, problem: BaseException) -> None:
         """Write down that a question got no answer; that it was withdrawn holds whether or not it is recorded."""

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from dovetail.host.servers.bounded_client import Offer
-from dovetail.policy.accepted_warnings import Accepted
+from dovetail.host.servers.bounded_client import ServerFeatures
+from dovetail.policy.accepted_warnings import AcceptedWarnings
 from dovetail.policy.definitions import Definition, DefinitionKind, define_all
 from dovetail.policy.lockfile import Lock, LockFile
 from dovetail.policy.review import Finding, review
@@ -32,7 +32,7 @@ class Withheld(msgspec.Struct, frozen=True, kw_only=True):
     """SHA-256 of what is shown, for `Host.approve`: the server may change it while the person reads."""
 
 
-class Reviewed(msgspec.Struct, frozen=True, kw_only=True):
+class ServerReview(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be said of all that one server offers."""
 
     digests: dict[tuple[DefinitionKind, str], str]
@@ -40,23 +40,23 @@ class Reviewed(msgspec.Struct, frozen=True, kw_only=True):
     held: dict[tuple[DefinitionKind, str], Finding]
 
 
-class Quarantine:
+class DefinitionReview:
     """Knows what was approved; without a lockfile it knows it for as long as the host runs."""
 
     def __init__(self, file: Path | None, folder: Path | None, workers: ThreadPool) -> None:
         self._file = None if file is None else LockFile(file, folder)
-        self._accepted = Accepted(folder)
+        self._accepted = AcceptedWarnings(folder)
         self._workers = workers
         self._lock: Lock | None = None
         self._turn = asyncio.Lock()
-        self._offers: dict[str, Offer] = {}
-        self._reviewed: dict[str, Reviewed] = {}
+        self._offers: dict[str, ServerFeatures] = {}
+        self._reviewed: dict[str, ServerReview] = {}
         self.trusts: Callable[[str], bool] = lambda _: False
         """Whether the person trusts a server: how others name their tools says nothing against it then."""
         self._stale = False
         """Tools have come or gone: what looks wrong depends on the names of the other servers' tools."""
 
-    async def take(self, server: str, offer: Offer) -> list[Finding]:
+    async def take(self, server: str, offer: ServerFeatures) -> list[Finding]:
         """Take up what a server offers; what of it is held back from now on.
 
         What is offered at first contact, and looks well, is approved with the start of the server.
@@ -104,7 +104,7 @@ class Quarantine:
     def withheld(self, server: str | None = None) -> list[Withheld]:
         """All that is held back, of one server or of all."""
         return [
-            told(finding)
+            as_withheld(finding)
             for key, reviewed in self._reviewed.items()
             if server in (None, key)
             for finding in reviewed.held.values()
@@ -139,13 +139,13 @@ class Quarantine:
                 self._lock = changed
             return self._lock
 
-    def _take_up(self, server: str, offer: Offer, findings: list[Finding]) -> list[Finding]:
+    def _take_up(self, server: str, offer: ServerFeatures, findings: list[Finding]) -> list[Finding]:
         """Go by what was found, unless the server offers something else by now; what is held back that was not."""
         if self._offers.get(server) is not offer:
             return []
         before = self._reviewed.get(server)
         held = {one.definition.key: one for one in findings if one.quarantined}
-        self._reviewed[server] = Reviewed(
+        self._reviewed[server] = ServerReview(
             digests={one.definition.key: one.definition.digest for one in findings if not one.quarantined}, held=held
         )
         known = {} if before is None else before.held
@@ -155,7 +155,7 @@ class Quarantine:
             if key not in known or known[key].definition.digest != one.definition.digest
         ]
 
-    async def _findings(self, server: str, offer: Offer, lock: Lock) -> list[Finding]:
+    async def _findings(self, server: str, offer: ServerFeatures, lock: Lock) -> list[Finding]:
         trusted = self.trusts(server)
         others = {
             key: _names(other)
@@ -171,7 +171,7 @@ class Quarantine:
         return look() if count < _FEW and len(msgspec.json.encode(offer)) < _SMALL else await self._workers.run(look)
 
 
-def told(finding: Finding) -> Withheld:
+def as_withheld(finding: Finding) -> Withheld:
     """What is held back, as a person is told of it."""
     return Withheld(
         server=finding.server,
@@ -183,14 +183,14 @@ def told(finding: Finding) -> Withheld:
     )
 
 
-def _definitions(offer: Offer) -> list[Definition]:
+def _definitions(offer: ServerFeatures) -> list[Definition]:
     return define_all((*offer.tools, *offer.prompts, *offer.templates), offer.instructions)
 
 
-def _names(offer: Offer) -> list[str]:
+def _names(offer: ServerFeatures) -> list[str]:
     return [tool.name for tool in offer.tools]
 
 
-def no_such(server: str, kind: str, name: str) -> LocalError:
+def not_withheld(server: str, kind: str, name: str) -> LocalError:
     """Nothing of the kind is held back."""
     return LocalError(f"The server {server!r} has no {kind} {name!r} that is held back")

@@ -8,19 +8,19 @@ from typing import Any
 import msgspec
 
 from dovetail.host.catalogue import HostTool
-from dovetail.host.events import HostEvent, OnEvent, Progress
-from dovetail.host.servers.connected_server import Attendance
-from dovetail.host.servers.supervisor import Supervised
+from dovetail.host.events import CallProgress, HostEvent, OnEvent
+from dovetail.host.servers.connected_server import ConnectedServer
+from dovetail.host.servers.supervisor import ServerSupervisor
 from dovetail.policy.actions import Action
 from dovetail.policy.approval_questions import CallQuestion
 from dovetail.policy.definitions import define
-from dovetail.policy.tool_switches import Switches
+from dovetail.policy.tool_switches import ToolSwitches
 from dovetail.protocol.errors import ConnectionLost, DovetailError, LocalError, Refused, Timeout
 from dovetail.runtime.pending_requests import OnProgress
 from dovetail.types.tools import CallToolResult, Tool
 
-from .consent import Consent, Settled
-from .definition_review import Quarantine
+from .consent import Consent, Permission
+from .definition_review import DefinitionReview
 
 _EDITS = 5
 """How often a person may give arguments that do not fit before the call is refused."""
@@ -29,7 +29,9 @@ _EDITS = 5
 class Calling:
     """Calls tools for whoever may call them."""
 
-    def __init__(self, consent: Consent, quarantine: Quarantine, switches: Switches, tell: OnEvent | None) -> None:
+    def __init__(
+        self, consent: Consent, quarantine: DefinitionReview, switches: ToolSwitches, tell: OnEvent | None
+    ) -> None:
         self._consent = consent
         self._quarantine = quarantine
         self._switches = switches
@@ -38,7 +40,7 @@ class Calling:
     async def call(
         self,
         found: HostTool,
-        server: Supervised,
+        server: ServerSupervisor,
         arguments: dict[str, Any],
         timeout: float | None,
         progress: OnProgress | None,
@@ -63,7 +65,7 @@ class Calling:
         finally:
             attendance.busy -= 1
 
-    def _action(self, found: HostTool, server: Supervised, arguments: dict[str, Any]) -> Action:
+    def _action(self, found: HostTool, server: ServerSupervisor, arguments: dict[str, Any]) -> Action:
         return Action(
             kind="tool",
             server=found.server,
@@ -82,7 +84,7 @@ class Calling:
         if self._quarantine.digest(action.server, "tool", action.name) != action.definition:
             raise self._held(action)
 
-    async def _check_again(self, action: Action, attendance: Attendance) -> None:
+    async def _check_again(self, action: Action, attendance: ConnectedServer) -> None:
         """See, after the person has agreed, that the tool is at this moment what they agreed to."""
         try:
             tools: tuple[Tool, ...] = await attendance.fetch_now("tools")
@@ -107,7 +109,7 @@ class Calling:
         about = msgspec.structs.replace(action, definition=action.definition or offered)
         return self._consent.refuse(about, "policy", "", why, offered=offered, concerns=finding.concerns)
 
-    async def _settle(self, action: Action, tool: Tool) -> tuple[Settled, dict[str, Any]]:
+    async def _settle(self, action: Action, tool: Tool) -> tuple[Permission, dict[str, Any]]:
         """Consent to a call with these arguments, or those that the person makes of them."""
         problem = ""
         for _ in range(_EDITS):
@@ -130,7 +132,7 @@ class Calling:
         raise self._consent.refuse(action, "person", "", f"No arguments that fit were given for {action.name!r}")
 
     async def _send(
-        self, action: Action, attendance: Attendance, timeout: float | None, progress: OnProgress | None
+        self, action: Action, attendance: ConnectedServer, timeout: float | None, progress: OnProgress | None
     ) -> CallToolResult:
         try:
             result = await attendance.client.call(
@@ -152,7 +154,7 @@ class Calling:
             return wanted
 
         def told(progress: float, total: float | None, message: str | None) -> Any:
-            news = Progress(tool=action.name, progress=progress, total=total, message=message)
+            news = CallProgress(tool=action.name, progress=progress, total=total, message=message)
             tell(HostEvent(kind="progress", server=action.server, detail=news))
             return wanted(progress, total, message) if wanted is not None else None
 

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from dovetail.host.catalogue import HostPrompt
-from dovetail.host.servers.bounded_client import Offer
-from dovetail.host.servers.supervisor import Supervised
+from dovetail.host.servers.bounded_client import ServerFeatures
+from dovetail.host.servers.supervisor import ServerSupervisor
 from dovetail.policy.actions import Action
 from dovetail.policy.approval_questions import CallQuestion
 from dovetail.policy.definitions import define
@@ -16,7 +16,7 @@ from dovetail.types.prompts import GetPromptResult, Prompt
 from dovetail.types.resources import ReadResourceResult
 
 from .consent import Consent
-from .definition_review import Quarantine
+from .definition_review import DefinitionReview
 
 T = TypeVar("T")
 
@@ -24,11 +24,11 @@ T = TypeVar("T")
 class Getting:
     """Gets them, as far as the rules let it."""
 
-    def __init__(self, consent: Consent, quarantine: Quarantine) -> None:
+    def __init__(self, consent: Consent, quarantine: DefinitionReview) -> None:
         self._consent = consent
         self._quarantine = quarantine
 
-    async def prompt(self, found: HostPrompt, server: Supervised, arguments: dict[str, str]) -> GetPromptResult:
+    async def prompt(self, found: HostPrompt, server: ServerSupervisor, arguments: dict[str, str]) -> GetPromptResult:
         """A prompt, filled in; one that is not what was approved is refused."""
         name = found.prompt.name
         action = Action(
@@ -53,7 +53,7 @@ class Getting:
         self._consent.record("call", action, settled.by, settled.rule, arguments=arguments)
         return await self._noted(action, attendance.client.prompt(name, arguments))
 
-    async def read(self, server: Supervised, uri: str) -> ReadResourceResult:
+    async def read(self, server: ServerSupervisor, uri: str) -> ReadResourceResult:
         """The contents of a resource; not through a template that is held back."""
         action = _resource(server, uri)
         attendance = await server.connected()
@@ -62,7 +62,7 @@ class Getting:
         self._consent.record("call", action, settled.by, settled.rule)
         return await self._noted(action, attendance.client.read(uri))
 
-    async def subscribe(self, server: Supervised, uri: str) -> None:
+    async def subscribe(self, server: ServerSupervisor, uri: str) -> None:
         """Hear of changes of a resource that may be read."""
         action = _resource(server, uri)
         attendance = await server.connected()
@@ -83,7 +83,7 @@ class Getting:
         self._consent.note("result", action, is_error=False)
         return result
 
-    def _check_template(self, action: Action, offer: Offer) -> None:
+    def _check_template(self, action: Action, offer: ServerFeatures) -> None:
         """Refuse a URI that only a template leads to that was not approved, or has changed since."""
         if any(each.uri == action.name for each in offer.resources):
             return
@@ -93,7 +93,7 @@ class Getting:
             raise self._consent.refuse(action, "policy", "", why)
 
 
-def _resource(server: Supervised, uri: str) -> Action:
+def _resource(server: ServerSupervisor, uri: str) -> Action:
     return Action(
         kind="resource", server=server.entry.key, name=uri, trusted=server.status.trusted, launch=server.launch
     )

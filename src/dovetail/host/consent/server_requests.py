@@ -16,18 +16,18 @@ import msgspec
 from dovetail.client.elicitation import ElicitAnswer, Elicitation
 from dovetail.host.limits import Limits
 from dovetail.host.models.contract import Model
-from dovetail.host.running_work import Stopped, UnderWay
-from dovetail.policy.actions import Action, Kind
+from dovetail.host.running_work import RunningWork, Stopped
+from dovetail.policy.actions import Action, ActionKind
 from dovetail.policy.approval_questions import RootsQuestion, SamplingAnswerQuestion, SamplingQuestion
-from dovetail.policy.inspection.url_checks import address_concerns, unfit
+from dovetail.policy.inspection.url_checks import url_concerns, url_problem
 from dovetail.protocol.errors import DovetailError, Refused
 from dovetail.runtime.rate_limit import Bucket
 from dovetail.text.redact import is_secret
 from dovetail.types.client_features import CreateMessageParams, CreateMessageResult, ElicitResult, SamplingMessage
 from dovetail.types.serialization import dump
 
-from .consent import Consent, Settled
-from .user_prompts import Asked, Person
+from .consent import Consent, Permission
+from .user_prompts import HostElicitation, UserPrompts
 
 OnContext: TypeAlias = Callable[[str, str], Sequence[SamplingMessage]]
 """What of the conversation a server may see that the person grants it to: its key, and `thisServer` or `allServers`."""
@@ -38,15 +38,15 @@ _AT_ONCE = 4
 _SECRET_WORDS = ("password", "passphrase", "secret", "token", "api key", "private key", "credential", "one-time code")
 
 
-class Answering:
+class ServerRequestHandlers:
     """Answers one server, in the name of its key."""
 
     def __init__(
         self,
         key: str,
         consent: Consent,
-        person: Person,
-        under_way: UnderWay,
+        person: UserPrompts,
+        under_way: RunningWork,
         models: Sequence[Model],
         roots: Sequence[str | os.PathLike[str]],
         context: Callable[[], OnContext | None],
@@ -76,10 +76,10 @@ class Answering:
 
     async def sample(self, params: CreateMessageParams) -> CreateMessageResult:
         """A model's answer, which the person has seen before the server does."""
-        from dovetail.host.models.select_model import choose
-        from dovetail.host.models.stream_answer import ask
+        from dovetail.host.models.select_model import select_model
+        from dovetail.host.models.stream_answer import full_answer
 
-        model = choose(self._models, params.model_preferences)
+        model = select_model(self._models, params.model_preferences)
         self._check_rate(self._action("sampling", model.name))
         async with self._turns:
             settled, params = await self._consented(params, model)
@@ -87,13 +87,13 @@ class Answering:
             self._consent.record("sampling", action, settled.by, settled.rule, params=dump(params))
             try:
                 with self._under_way.piece(f"what {self._key!r} asked a model", self._key):
-                    answer = await ask(model, params)
+                    answer = await full_answer(model, params)
             except DovetailError as problem:
                 self._consent.note("sampling", action, error=str(problem))
                 raise
         return await self._shown(params, answer, model)
 
-    async def _consented(self, params: CreateMessageParams, model: Model) -> tuple[Settled, CreateMessageParams]:
+    async def _consented(self, params: CreateMessageParams, model: Model) -> tuple[Permission, CreateMessageParams]:
         wish = params.include_context
         wants = wish is not None and wish != "none"
         context = self._consent.decide(self._action("context", wish or "")).verdict if wants else "deny"
@@ -132,12 +132,12 @@ class Answering:
     async def elicit(self, question: Elicitation) -> ElicitAnswer:
         """The person's answer; it is theirs to give whatever the rules are, unless these say no."""
         concerns = concerns_of(question)
-        asked = Asked(**msgspec.structs.asdict(question), key=self._key, concerns=concerns)
+        asked = HostElicitation(**msgspec.structs.asdict(question), key=self._key, concerns=concerns)
         action = self._action("elicitation", question.url or "")
         self._check_rate(action)
         decision = self._consent.decide(action)
         about = {"message": question.message, "mode": question.mode, "url": question.url, "concerns": concerns}
-        wrong = None if question.url is None else unfit(question.url)
+        wrong = None if question.url is None else url_problem(question.url)
         if decision.verdict == "deny" or wrong is not None:
             self._consent.record("refusal", action, "policy", decision.rule, reason=wrong, **about)
             return ElicitResult("decline")
@@ -173,7 +173,7 @@ class Answering:
             self._consent.note("refusal", action, reason=why)
         raise Refused(f"Too many questions; ask again in {wait:.1f} s")
 
-    def _action(self, kind: Kind, name: str = "") -> Action:
+    def _action(self, kind: ActionKind, name: str = "") -> Action:
         return Action(kind=kind, server=self._key, name=name, **self._about())
 
 
@@ -183,7 +183,7 @@ def concerns_of(question: Elicitation) -> tuple[str, ...]:
     Servers must not ask for those (elicitation, "Security Considerations").
     """
     if question.url is not None:
-        return () if unfit(question.url) else address_concerns(question.url)
+        return () if url_problem(question.url) else url_concerns(question.url)
     if question.schema is None:
         return ()
     properties = question.schema.get("properties")

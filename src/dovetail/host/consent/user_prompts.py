@@ -14,7 +14,7 @@ import msgspec
 
 from dovetail.client.elicitation import ElicitAnswer, Elicitation
 from dovetail.host.events import HostEvent, OnEvent
-from dovetail.host.running_work import UnderWay
+from dovetail.host.running_work import RunningWork
 from dovetail.policy.approval_questions import (
     No,
     OnApprove,
@@ -30,10 +30,10 @@ from dovetail.runtime.thread_pool import ThreadPool
 logger = logging.getLogger("dovetail")
 
 OnHostElicit: TypeAlias = "Callable[[str, Elicitation], ElicitAnswer | Awaitable[ElicitAnswer]]"
-"""Takes the key of the server that asks, and what it asks: an `Asked`."""
+"""Takes the key of the server that asks, and what it asks: a `HostElicitation`."""
 
 
-class Asked(Elicitation, frozen=True, kw_only=True):
+class HostElicitation(Elicitation, frozen=True, kw_only=True):
     """What a server asks a person, and what to warn them of."""
 
     key: str
@@ -41,11 +41,11 @@ class Asked(Elicitation, frozen=True, kw_only=True):
     concerns: tuple[str, ...] = ()
 
 
-_THEIRS = (Asked, SamplingQuestion, SamplingAnswerQuestion, RootsQuestion)
+_THEIRS = (HostElicitation, SamplingQuestion, SamplingAnswerQuestion, RootsQuestion)
 """Questions that come of what a server asks; of those there may be only so many."""
 
 
-class Person:
+class UserPrompts:
     """Puts questions; several may be open at once, and each is withdrawn when nobody needs its answer any more."""
 
     def __init__(
@@ -62,7 +62,7 @@ class Person:
         self._most_each = most_each
         self._workers = workers
         self._open: Counter[str] = Counter()
-        self.questions = UnderWay()
+        self.questions = RunningWork()
 
     @property
     def approves(self) -> bool:
@@ -90,7 +90,7 @@ class Person:
             raise LocalError(f"on_approve returns Yes(…), No(…), True or False, not {reply!r}")
         return reply
 
-    async def elicit(self, asked: Asked) -> ElicitAnswer:
+    async def elicit(self, asked: HostElicitation) -> ElicitAnswer:
         """The person's answer to a server's question."""
         assert self._on_elicit is not None
         try:

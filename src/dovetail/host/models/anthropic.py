@@ -10,7 +10,7 @@ from dovetail.types.client_features import CreateMessageParams
 
 from .anthropic_messages import request_of
 from .contract import ModelEvent, TextDelta
-from .delta_assembly import Assembly
+from .delta_assembly import AnswerAssembly
 from .remote import RemoteModel
 from .tool_names import ToolNames
 from .usage import usage_meta
@@ -38,7 +38,7 @@ class AnthropicModel(RemoteModel["AsyncAnthropic"]):
 
     async def _stream(self, params: CreateMessageParams) -> AsyncGenerator[ModelEvent]:
         client = await self._client()
-        reading = _Reading(self.name, Assembly(ToolNames(tool.name for tool in params.tools or ())))
+        reading = _Reading(self.name, AnswerAssembly(ToolNames(tool.name for tool in params.tools or ())))
         async with await self._ask(client, params) as events:
             async for event in events:
                 if (piece := reading.take(event)) is not None:
@@ -78,7 +78,7 @@ class AnthropicModel(RemoteModel["AsyncAnthropic"]):
 class _Reading:
     """One answer while it is read."""
 
-    def __init__(self, name: str, assembly: Assembly) -> None:
+    def __init__(self, name: str, assembly: AnswerAssembly) -> None:
         self._name = name
         self._model = name
         self._assembly = assembly

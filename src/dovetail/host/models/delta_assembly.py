@@ -21,7 +21,7 @@ UNREADABLE = "dovetail/unreadable"
 """Key in a tool use's `_meta`: its arguments as the model wrote them, which are no JSON object."""
 
 
-class Assembly:
+class AnswerAssembly:
     """Collects text and tool uses in the order in which they begin."""
 
     def __init__(self, names: ToolNames) -> None:

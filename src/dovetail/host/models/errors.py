@@ -31,7 +31,7 @@ class ModelFailed(DovetailError):
         """The HTTP status, where that was the answer."""
 
 
-def words_of(problem: Exception, secrets: Iterable[str] = ()) -> str:
+def error_text(problem: Exception, secrets: Iterable[str] = ()) -> str:
     """What a library says of a problem, on one short line and without keys."""
     text = (_said(problem) or str(getattr(problem, "message", None) or problem))[: 4 * MAX_WORDS]
     for secret in secrets:
@@ -40,7 +40,7 @@ def words_of(problem: Exception, secrets: Iterable[str] = ()) -> str:
     return text if len(text) <= MAX_WORDS else text[:MAX_WORDS] + "…"
 
 
-def translated(problem: Exception, model: str, secrets: Iterable[str] = ()) -> DovetailError:
+def translate_error(problem: Exception, model: str, secrets: Iterable[str] = ()) -> DovetailError:
     """The error to raise instead.
 
     The libraries name their errors alike, and none of them should be imported just to be asked for its types, so
@@ -48,7 +48,7 @@ def translated(problem: Exception, model: str, secrets: Iterable[str] = ()) -> D
     """
     if isinstance(problem, DovetailError):
         return problem
-    words = words_of(problem, secrets)
+    words = error_text(problem, secrets)
     for kind in type(problem).__mro__:
         match kind.__name__:
             case "APITimeoutError" | "TimeoutException":

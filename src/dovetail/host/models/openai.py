@@ -14,8 +14,8 @@ from dovetail.types.client_features import CreateMessageParams
 from dovetail.wire.sse import EventParser
 
 from .contract import ModelEvent, TextDelta
-from .delta_assembly import Assembly
-from .openai_answers import Reading
+from .delta_assembly import AnswerAssembly
+from .openai_answers import AnswerReader
 from .openai_messages import request_of
 from .remote import RemoteModel
 from .tool_names import ToolNames
@@ -41,7 +41,7 @@ class OpenAIModel(RemoteModel["AsyncOpenAI"]):
 
     async def _stream(self, params: CreateMessageParams) -> AsyncGenerator[ModelEvent]:
         client = await self._client()
-        reading = Reading(self.name, Assembly(ToolNames(tool.name for tool in params.tools or ())))
+        reading = AnswerReader(self.name, AnswerAssembly(ToolNames(tool.name for tool in params.tools or ())))
         async with contextlib.AsyncExitStack() as stack:
             response = await self._ask(stack, client, params)
             if response.headers.get("content-type", "").startswith("application/json"):

@@ -10,7 +10,7 @@ import msgspec
 from dovetail.protocol.errors import ConnectionLost, InvalidAnswer
 from dovetail.types.client_features import CreateMessageResult
 
-from .delta_assembly import Assembly
+from .delta_assembly import AnswerAssembly
 from .usage import usage_meta
 
 STOP_REASONS = {
@@ -32,10 +32,10 @@ class ErrorInAnswer(Exception):
         super().__init__(self.message)
 
 
-class Reading:
+class AnswerReader:
     """One answer while it is read: chunks of a stream, or one that is whole."""
 
-    def __init__(self, name: str, assembly: Assembly) -> None:
+    def __init__(self, name: str, assembly: AnswerAssembly) -> None:
         self._name = name
         self._model = name
         self._assembly = assembly

@@ -16,7 +16,7 @@ from dovetail.types.client_features import CreateMessageParams
 from dovetail.types.errors import missing_extra
 
 from .contract import ModelEvent, Traits
-from .errors import translated, words_of
+from .errors import error_text, translate_error
 
 TIMEOUT = 120.0
 """Seconds that an endpoint may be silent; a big model thinks before its first word."""
@@ -25,7 +25,7 @@ NO_KEY = "none"
 """Sent where a server of one's own asks for no key, since the libraries insist on one."""
 
 
-class Closing(Protocol):
+class ClosableClient(Protocol):
     """A library's client."""
 
     def close(self) -> Awaitable[None]:
@@ -33,7 +33,7 @@ class Closing(Protocol):
         ...
 
 
-ClientT = TypeVar("ClientT", bound=Closing)
+ClientT = TypeVar("ClientT", bound=ClosableClient)
 
 
 class RemoteModel(Generic[ClientT]):
@@ -140,9 +140,9 @@ class RemoteModel(Generic[ClientT]):
         """Whether the same request may do without its temperature."""
         if self._temperature(params) is None or getattr(problem, "status_code", None) != 400:
             return False
-        self._tepid = "temperature" in words_of(problem)
+        self._tepid = "temperature" in error_text(problem)
         return self._tepid
 
     def _failure(self, problem: Exception) -> Exception:
         keys = [self._given_key, *(os.environ.get(name) for name in self.key_names)]
-        return translated(problem, self._name, [key for key in keys if key])
+        return translate_error(problem, self._name, [key for key in keys if key])

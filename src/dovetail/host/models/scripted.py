@@ -23,21 +23,21 @@ _PIECES = re.compile(r"\S+\s*|\s+")
 SILENT = "(The script has nothing more to say.)"
 
 
-class Use(msgspec.Struct, frozen=True):
+class ScriptToolUse(msgspec.Struct, frozen=True):
     """A tool that the model wants called."""
 
     name: str
     arguments: dict[str, Any] = {}
 
 
-class Step(msgspec.Struct, frozen=True):
+class ScriptStep(msgspec.Struct, frozen=True):
     """One answer: a text, tools to call, or both."""
 
     say: str = ""
-    use: tuple[Use, ...] = ()
+    use: tuple[ScriptToolUse, ...] = ()
 
 
-Line: TypeAlias = "Step | str | Callable[[CreateMessageParams], Step | str]"
+ScriptLine: TypeAlias = "ScriptStep | str | Callable[[CreateMessageParams], ScriptStep | str]"
 """An answer, its text alone, or a function that makes one of what the model is asked."""
 
 
@@ -51,7 +51,7 @@ class ScriptedModel:
 
     def __init__(
         self,
-        script: Mapping[str, Sequence[Line]] | Sequence[Line],
+        script: Mapping[str, Sequence[ScriptLine]] | Sequence[ScriptLine],
         *,
         name: str = "scripted",
         traits: Traits | None = None,
@@ -68,7 +68,7 @@ class ScriptedModel:
     def from_file(cls, path: str | os.PathLike[str], **options: Any) -> Self:
         """A script from a JSON file: `{"words": [{"say": "…", "use": [{"name": "…", "arguments": {…}}]}]}`."""
         try:
-            script = msgspec.json.decode(Path(path).read_bytes(), type=dict[str, list[Step]])
+            script = msgspec.json.decode(Path(path).read_bytes(), type=dict[str, list[ScriptStep]])
         except (OSError, msgspec.DecodeError) as problem:
             raise LocalError(f"The script {os.fspath(path)} cannot be read: {problem}") from None
         return cls(script, **options)
@@ -96,7 +96,7 @@ class ScriptedModel:
     async def close(self) -> None:
         """There is nothing to let go of."""
 
-    def _step(self, params: CreateMessageParams) -> Step:
+    def _step(self, params: CreateMessageParams) -> ScriptStep:
         said, since = _last_said(params.messages)
         if self._scenes is None:
             steps, place = self._steps, sum(message.role == "assistant" for message in params.messages)
@@ -107,9 +107,9 @@ class ScriptedModel:
         line = steps[place] if place < len(steps) else SILENT
         if callable(line):
             line = line(params)
-        return line if isinstance(line, Step) else Step(line)
+        return line if isinstance(line, ScriptStep) else ScriptStep(line)
 
-    def _answer(self, params: CreateMessageParams, step: Step) -> CreateMessageResult:
+    def _answer(self, params: CreateMessageParams, step: ScriptStep) -> CreateMessageResult:
         tools_off = params.tool_choice is not None and params.tool_choice.mode == "none"
         wanted = () if tools_off else step.use
         blocks: list[SamplingContent] = [Text(text=step.say)] if step.say or not wanted else []

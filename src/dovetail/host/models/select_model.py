@@ -11,7 +11,7 @@ from dovetail.types.client_features import ModelPreferences
 from .contract import Model, Traits
 
 
-def choose(models: Sequence[Model], preferences: ModelPreferences | None = None) -> Model:
+def select_model(models: Sequence[Model], preferences: ModelPreferences | None = None) -> Model:
     """The model that fits best; between equals the one that was configured first.
 
     The first hint that names a model, in whole or in part, settles it, and the priorities decide between models
@@ -25,7 +25,7 @@ def choose(models: Sequence[Model], preferences: ModelPreferences | None = None)
     return best_first[0] if name is None else next(model for model in best_first if model.name == name)
 
 
-def named(models: Sequence[Model], name: str) -> Model:
+def find_model(models: Sequence[Model], name: str) -> Model:
     """The model that a person names, in whole or in part; an error that lists them all when there is none."""
     found = match_model([name], [model.name for model in models])
     if found is None:

@@ -17,7 +17,7 @@ from .delta_assembly import unreadable
 
 
 @asynccontextmanager
-async def answering(model: Model, params: CreateMessageParams) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
+async def stream_answer(model: Model, params: CreateMessageParams) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
     """The pieces of an answer; the model is stopped when nobody listens any more."""
     events = model.respond(params)
     try:
@@ -28,13 +28,13 @@ async def answering(model: Model, params: CreateMessageParams) -> AsyncGenerator
             await close()
 
 
-async def ask(model: Model, params: CreateMessageParams) -> CreateMessageResult:
+async def full_answer(model: Model, params: CreateMessageParams) -> CreateMessageResult:
     """What a model says in the end.
 
     A conversation whose tool uses and results do not pair up is refused before the model is asked (−32602).
     """
     check_conversation(params.messages)
-    async with answering(model, params) as events:
+    async with stream_answer(model, params) as events:
         async for event in events:
             if isinstance(event, CreateMessageResult):
                 return _checked(model, event)

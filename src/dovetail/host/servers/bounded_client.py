@@ -24,7 +24,7 @@ ListKind: TypeAlias = Literal["tools", "prompts", "resources", "templates"]
 KINDS: tuple[ListKind, ...] = ("tools", "prompts", "resources", "templates")
 
 
-class Offer(msgspec.Struct, frozen=True, kw_only=True):
+class ServerFeatures(msgspec.Struct, frozen=True, kw_only=True):
     """What a server offers, as it says itself."""
 
     tools: tuple[Tool, ...] = ()
@@ -98,7 +98,7 @@ class _Never(RetryPolicy):
         """Take nobody's word for it."""
 
 
-async def fetch(client: BoundedClient, kind: ListKind, seconds: float) -> tuple[Any, ...]:
+async def fetch_list(client: BoundedClient, kind: ListKind, seconds: float) -> tuple[Any, ...]:
     """One list, each name in it once; raises `DovetailError`."""
     listings = {
         "tools": client.tools,

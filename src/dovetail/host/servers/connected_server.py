@@ -14,8 +14,8 @@ from dovetail.host.events import HostEvent, OnEvent, ResourceChange
 from dovetail.host.limits import Limits
 from dovetail.protocol.errors import ConnectionLost, DovetailError, LocalError, Timeout
 
-from .bounded_client import KINDS, BoundedClient, ListKind, Offer, fetch, offered_kinds
-from .server_log import Journal
+from .bounded_client import KINDS, BoundedClient, ListKind, ServerFeatures, fetch_list, offered_kinds
+from .server_log import ServerLog
 
 _MISSES = 2
 """Checks in a row that a server may leave unanswered."""
@@ -26,16 +26,16 @@ _CHANGED: dict[str, tuple[ListKind, ...]] = {
     "resources": ("resources", "templates"),
 }
 
-OnListed = Callable[[Offer, frozenset[ListKind]], Awaitable[None]]
+OnListed = Callable[[ServerFeatures, frozenset[ListKind]], Awaitable[None]]
 
 
-class Attendance:
+class ConnectedServer:
     """One connection's worth of care; its tasks end with it."""
 
     def __init__(
         self,
         client: BoundedClient,
-        journal: Journal,
+        journal: ServerLog,
         limits: Limits,
         listed: OnListed,
         tell: Callable[[HostEvent], None],
@@ -54,14 +54,14 @@ class Attendance:
         self._suspected = asyncio.Event()
         self.busy = 0
         """Requests of ours under way: a server that works need not answer checks as well."""
-        self.offer = Offer()
+        self.offer = ServerFeatures()
         self._taken = False
 
     async def begin(self) -> None:
         """Listen for changes, then fetch every list for the first time, side by side."""
         self._spawn(self._watch_lists())
         said = self.client.instructions
-        self.offer = Offer(instructions=said[: self._limits.max_instructions] if said else None)
+        self.offer = ServerFeatures(instructions=said[: self._limits.max_instructions] if said else None)
         await self._fetch(offered_kinds(self.client))
         self._spawn(self._refresh())
 
@@ -96,7 +96,7 @@ class Attendance:
 
     async def fetch_now(self, kind: ListKind) -> tuple[Any, ...]:
         """One list as it is at this moment; raises `DovetailError`."""
-        found = await fetch(self.client, kind, self._limits.list_seconds)
+        found = await fetch_list(self.client, kind, self._limits.list_seconds)
         await self._take({kind: found}, {})
         return found
 
@@ -136,7 +136,7 @@ class Attendance:
 
         async def one(kind: ListKind) -> None:
             try:
-                found[kind] = await fetch(self.client, kind, self._limits.list_seconds)
+                found[kind] = await fetch_list(self.client, kind, self._limits.list_seconds)
             except DovetailError as problem:
                 problems[kind] = str(problem)
                 self._journal.note("error", f"The list of {kind} was not taken: {problem}")

@@ -8,22 +8,22 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dovetail.host.consent.consent import Consent
-from dovetail.host.consent.definition_review import Quarantine, told
-from dovetail.host.consent.server_requests import Answering
-from dovetail.host.consent.user_prompts import Person
+from dovetail.host.consent.definition_review import DefinitionReview, as_withheld
+from dovetail.host.consent.server_requests import ServerRequestHandlers
+from dovetail.host.consent.user_prompts import UserPrompts
 from dovetail.host.entries import ServerEntry
 from dovetail.host.events import HostEvent
 from dovetail.host.limits import Limits
-from dovetail.host.running_work import Stopped, UnderWay
+from dovetail.host.running_work import RunningWork, Stopped
 from dovetail.policy.actions import Action
 from dovetail.policy.review import Finding
 from dovetail.protocol.errors import ConnectionLost, DovetailError, Refused
 from dovetail.runtime.rate_limit import Buckets
 
-from .bounded_client import BoundedClient, ListKind, Offer
-from .launcher import Launching
-from .server_log import Journal
-from .supervisor import Supervised
+from .bounded_client import BoundedClient, ListKind, ServerFeatures
+from .launcher import Launcher
+from .server_log import ServerLog
+from .supervisor import ServerSupervisor
 
 _MOST_ASKED = 50
 """Definitions of one server that a person is asked about by themselves; more wait until they are asked for."""
@@ -34,17 +34,17 @@ _RESTLESS = "Its definitions change faster than anybody can follow; further ones
 _LISTS = {"tool": "tools", "prompt": "prompts", "template": "templates", "instructions": "instructions"}
 
 
-class Keeping:
+class ServerController:
     """The one for all servers; each is known by its key."""
 
     def __init__(
         self,
         consent: Consent,
-        person: Person,
-        launching: Launching,
-        quarantine: Quarantine,
-        under_way: UnderWay,
-        answering: Callable[[str, Callable[[], Mapping[str, Any]]], Answering],
+        person: UserPrompts,
+        launching: Launcher,
+        quarantine: DefinitionReview,
+        under_way: RunningWork,
+        answering: Callable[[str, Callable[[], Mapping[str, Any]]], ServerRequestHandlers],
         tell: Callable[[HostEvent], None],
         limits: Limits,
     ) -> None:
@@ -62,7 +62,7 @@ class Keeping:
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._queues: dict[str, list[Finding]] = {}
         self._asked: set[tuple[str, str, str, str]] = set()
-        self.servers: dict[str, Supervised] = {}
+        self.servers: dict[str, ServerSupervisor] = {}
         quarantine.trusts = self._trusts
 
     async def admit(self, entry: ServerEntry) -> None:
@@ -71,7 +71,7 @@ class Keeping:
         if (server := self.servers.get(entry.key)) is not None:
             server.update(trusted=self._launching.trusted(entry))
 
-    async def connect(self, entry: ServerEntry, journal: Journal) -> BoundedClient:
+    async def connect(self, entry: ServerEntry, journal: ServerLog) -> BoundedClient:
         """A client for it, not open yet."""
         answering = self._answering(entry.key, lambda: self._about(entry.key))
         left_out: set[str] = set()
@@ -85,7 +85,7 @@ class Keeping:
 
         return await self._launching.connect(entry, journal, answering, note)
 
-    async def listed(self, key: str, offer: Offer, changed: frozenset[ListKind]) -> None:
+    async def listed(self, key: str, offer: ServerFeatures, changed: frozenset[ListKind]) -> None:
         """Hold what a server offers against what was approved, and tell of what has changed."""
         fresh = await self._quarantine.take(key, offer)
         known = self.servers[key].status.problems if key in self.servers else ()
@@ -139,7 +139,7 @@ class Keeping:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _report(self, key: str, offer: Offer) -> None:
+    def _report(self, key: str, offer: ServerFeatures) -> None:
         server = self.servers.get(key)
         if server is not None:
             server.update(
@@ -162,7 +162,7 @@ class Keeping:
                     self.misbehaved(finding.server, _RESTLESS)
                 continue
             self._restless.discard(finding.server)
-            self._tell(HostEvent(kind="definition", server=finding.server, detail=told(finding)))
+            self._tell(HostEvent(kind="definition", server=finding.server, detail=as_withheld(finding)))
             self._consent.record(
                 "definition",
                 self._about_definition(finding),

@@ -16,25 +16,25 @@ from dovetail.policy.definitions import Defined, Definition, define_all
 from dovetail.policy.launch import LaunchSpec
 from dovetail.protocol.errors import DovetailError, LocalError
 
-from .bounded_client import BoundedClient, ListKind, fetch, offered_kinds
+from .bounded_client import BoundedClient, ListKind, fetch_list, offered_kinds
 from .environment import shared_environment
 
 _LISTS: tuple[ListKind, ...] = ("tools", "prompts", "templates")
 
 
-class Survey(msgspec.Struct, frozen=True, kw_only=True):
+class ProbedDefinitions(msgspec.Struct, frozen=True, kw_only=True):
     """What the servers said: the definitions of each, or why there are none."""
 
     definitions: dict[str, list[Definition]] = {}
     problems: dict[str, DovetailError] = {}
 
 
-async def survey(
+async def probe_definitions(
     entries: Iterable[ServerEntry],
     secrets: Secrets,
     limits: Limits | None = None,
     environ: Mapping[str, str] = os.environ,
-) -> Survey:
+) -> ProbedDefinitions:
     """Start or reach servers side by side, take their definitions, and let go of them; nobody is asked."""
     bounds = limits or Limits()
     definitions: dict[str, list[Definition]] = {}
@@ -48,7 +48,7 @@ async def survey(
             problems[entry.key] = problem
 
     await asyncio.gather(*map(one, entries))
-    return Survey(definitions=definitions, problems=problems)
+    return ProbedDefinitions(definitions=definitions, problems=problems)
 
 
 async def _ask(spec: LaunchSpec, limits: Limits, environ: Mapping[str, str]) -> list[Definition]:
@@ -57,7 +57,7 @@ async def _ask(spec: LaunchSpec, limits: Limits, environ: Mapping[str, str]) -> 
     async with _client(spec, limits, environ, left_out) as client:
         for kind in offered_kinds(client):
             if kind in _LISTS:
-                values += await fetch(client, kind, limits.list_seconds)
+                values += await fetch_list(client, kind, limits.list_seconds)
         said = client.instructions
     if left_out:
         raise LocalError("; ".join(left_out))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dovetail.client.targets.resolve import CommandTarget, Target
 from dovetail.host.consent.consent import Consent
-from dovetail.host.consent.server_requests import Answering
+from dovetail.host.consent.server_requests import ServerRequestHandlers
 from dovetail.host.entries import ServerEntry
 from dovetail.host.limits import Limits
 from dovetail.host.secrets import Secrets
@@ -23,7 +23,7 @@ from dovetail.text.redact import is_secret
 
 from .bounded_client import BoundedClient
 from .environment import shared_environment
-from .server_log import Journal
+from .server_log import ServerLog
 
 if TYPE_CHECKING:
     from dovetail.client.targets.http import Credentials
@@ -32,7 +32,7 @@ OnAuth: TypeAlias = "Callable[[ServerEntry], Credentials | None]"
 """The credentials for a server behind a URL, such as an `OAuth`; None for none."""
 
 
-class Launching:
+class Launcher:
     """Knows which launches were approved: for always in the user's folder, or for as long as the host runs."""
 
     def __init__(
@@ -64,14 +64,16 @@ class Launching:
                 raise self._consent.refuse(
                     action, "policy", decision.rule, f"The policy keeps {entry.key!r} from starting"
                 )
-            self._consent.record("launch", action, "person", "approved before", spec=shown(spec))
+            self._consent.record("launch", action, "person", "approved before", spec=loggable_spec(spec))
             return
         before = self._approvals.before(entry.key, spec)
         settled = await self._consent.settle(
             action,
             lambda _: LaunchQuestion(server=entry.key, spec=spec, origin=str(entry.origin), before=before),
         )
-        self._consent.record("launch", action, settled.by, settled.rule, spec=shown(spec), origin=str(entry.origin))
+        self._consent.record(
+            "launch", action, settled.by, settled.rule, spec=loggable_spec(spec), origin=str(entry.origin)
+        )
         if settled.by == "person":
             self._session[entry.key] = spec.digest
             if settled.yes.remember == "always":
@@ -95,7 +97,7 @@ class Launching:
         await self._workers.run(change)
 
     async def connect(
-        self, entry: ServerEntry, journal: Journal, answering: Answering, note: Callable[[str], None]
+        self, entry: ServerEntry, journal: ServerLog, answering: ServerRequestHandlers, note: Callable[[str], None]
     ) -> BoundedClient:
         """A client for a server, not open yet; secrets are filled in only now."""
         spec = spec_of(entry)
@@ -122,7 +124,7 @@ class Launching:
             options |= {"headers": spec.headers or None, "auth": auth}
         return BoundedClient(self._target(spec, journal), self._limits, note, **options)
 
-    def _target(self, spec: LaunchSpec, journal: Journal) -> Target:
+    def _target(self, spec: LaunchSpec, journal: ServerLog) -> Target:
         if spec.kind != "stdio":
             if spec.url is None:
                 raise LocalError("A server that is reached over the network needs a URL")
@@ -143,7 +145,7 @@ def spec_of(entry: ServerEntry) -> LaunchSpec:
     return entry.spec
 
 
-def shown(spec: LaunchSpec) -> dict[str, Any]:
+def loggable_spec(spec: LaunchSpec) -> dict[str, Any]:
     """What the record says of a launch: what runs, and the names of what it is given."""
     if spec.kind == "stdio":
         return {"command": without_secrets(spec.command), "cwd": spec.cwd, "env": sorted(spec.env)}

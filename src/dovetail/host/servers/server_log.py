@@ -24,7 +24,7 @@ _OVERHEAD = 200
 T = TypeVar("T")
 
 
-class Ring(Generic[T]):
+class ByteBoundedDeque(Generic[T]):
     """Keeps the latest entries; the oldest go first."""
 
     def __init__(self, most: int) -> None:
@@ -49,7 +49,7 @@ FLOOD = 1000
 """Lines that nobody was told of, after which it is a flood."""
 
 
-class Journal:
+class ServerLog:
     """Keeps the latest lines and messages; a flood of them pushes out older ones and is told of only in part."""
 
     def __init__(self, server: str, limits: Limits, tell: OnEvent, flooded: Callable[[str], None]) -> None:
@@ -58,8 +58,8 @@ class Journal:
         self._server = server
         self._limits = limits
         self._tell = tell
-        self._lines: Ring[LogLine] = Ring(limits.log_bytes)
-        self._messages: Ring[TrafficLine] = Ring(limits.traffic_bytes)
+        self._lines: ByteBoundedDeque[LogLine] = ByteBoundedDeque(limits.log_bytes)
+        self._messages: ByteBoundedDeque[TrafficLine] = ByteBoundedDeque(limits.traffic_bytes)
         self._secrets = KnownSecrets()
         self._events = Bucket(limits.events_per_second, limits.events_per_second + 1)
         self.heard = time.monotonic()

@@ -21,12 +21,12 @@ from dovetail.host.running_work import Stopped
 from dovetail.protocol.errors import ConnectionLost, DovetailError, HttpStatus, LocalError, Refused
 from dovetail.text.sanitize import clean_text
 
-from .bounded_client import BoundedClient, ListKind, Offer
-from .connected_server import Attendance
-from .server_log import Journal
+from .bounded_client import BoundedClient, ListKind, ServerFeatures
+from .connected_server import ConnectedServer
+from .server_log import ServerLog
 
 
-class Bell:
+class ChangeSignal:
     """Rings for all who wait; what they wait for they look up themselves."""
 
     def __init__(self) -> None:
@@ -51,18 +51,18 @@ _CLOSE_SECONDS = 15.0
 _SETTLED = frozenset({"idle", "ready", "failed", "disabled", "waiting"})
 
 
-class Duties(Protocol):
+class SupervisorCallbacks(Protocol):
     """What the house does for each server."""
 
     async def admit(self, entry: ServerEntry) -> None:
         """Ask whether it may be started; raises `Refused`."""
         ...
 
-    async def connect(self, entry: ServerEntry, journal: Journal) -> BoundedClient:
+    async def connect(self, entry: ServerEntry, journal: ServerLog) -> BoundedClient:
         """A client for it, not open yet."""
         ...
 
-    async def listed(self, key: str, offer: Offer, changed: frozenset[ListKind]) -> None:
+    async def listed(self, key: str, offer: ServerFeatures, changed: frozenset[ListKind]) -> None:
         """Take up what it offers."""
         ...
 
@@ -79,16 +79,16 @@ class Duties(Protocol):
         ...
 
 
-class Supervised:
+class ServerSupervisor:
     """A server that is kept running."""
 
-    def __init__(self, entry: ServerEntry, duties: Duties, limits: Limits, bell: Bell) -> None:
+    def __init__(self, entry: ServerEntry, duties: SupervisorCallbacks, limits: Limits, bell: ChangeSignal) -> None:
         self.entry = entry
         self._duties = duties
         self._limits = limits
         self._bell = bell
-        self.journal = Journal(entry.key, limits, duties.tell, lambda what: duties.misbehaved(entry.key, what))
-        self._attendance: Attendance | None = None
+        self.journal = ServerLog(entry.key, limits, duties.tell, lambda what: duties.misbehaved(entry.key, what))
+        self._attendance: ConnectedServer | None = None
         self._life: asyncio.Task[None] | None = None
         self._began = 0.0
         self._subscribed: dict[str, None] = {}
@@ -106,13 +106,13 @@ class Supervised:
         return self._status
 
     @property
-    def offer(self) -> Offer | None:
+    def offer(self) -> ServerFeatures | None:
         """What it offers; None while it is not ready."""
         ready = self._status.state == "ready" and self._attendance is not None
         return self._attendance.offer if ready and self._attendance is not None else None
 
     @property
-    def attendance(self) -> Attendance | None:
+    def attendance(self) -> ConnectedServer | None:
         """Who looks after it, while it is connected."""
         return self._attendance
 
@@ -134,7 +134,7 @@ class Supervised:
         """Whether it is ready, or will not be soon."""
         return self._status.state in _SETTLED
 
-    async def connected(self, seconds: float | None = None) -> Attendance:
+    async def connected(self, seconds: float | None = None) -> ConnectedServer:
         """Who looks after it, once it is ready; raises `ConnectionLost` or `Refused` where it will not be."""
         self.want()
         loop = asyncio.get_running_loop()
@@ -255,7 +255,7 @@ class Supervised:
         finally:
             await self._end(client)
 
-    async def _open(self, client: BoundedClient) -> Attendance:
+    async def _open(self, client: BoundedClient) -> ConnectedServer:
         try:
             async with asyncio.timeout(self._limits.start_seconds if self._is_program else None):
                 await client.open()
@@ -263,7 +263,7 @@ class Supervised:
             if isinstance(problem, DovetailError):
                 raise
             raise ConnectionLost(f"It did not answer within {self._limits.start_seconds:g} s") from None
-        attendance = self._attendance = Attendance(
+        attendance = self._attendance = ConnectedServer(
             client, self.journal, self._limits, self._listed, self._duties.tell, self.entry.key
         )
         await attendance.begin()
@@ -280,7 +280,7 @@ class Supervised:
         """Whether it is started here; elsewhere each request has its time, and a person who has to log in has more."""
         return self.entry.spec is not None and self.entry.spec.kind == "stdio"
 
-    async def _listed(self, offer: Offer, changed: frozenset[ListKind]) -> None:
+    async def _listed(self, offer: ServerFeatures, changed: frozenset[ListKind]) -> None:
         await self._duties.listed(self.entry.key, offer, changed)
 
     async def _end(self, client: BoundedClient | None) -> None:

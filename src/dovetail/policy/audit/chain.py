@@ -23,7 +23,7 @@ TAIL_BYTES = len(b',"hash":"' + b"0" * 64 + b'","seal":"' + b"0" * 64 + b'"}\n')
 _HEAD = re.compile(rb"([0-9]{20}) ([0-9]{20}) ([0-9a-f]{64}) ([0-9a-f]{64})\n")
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class AuditRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One thing that happened."""
 
     n: int
@@ -40,7 +40,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     details: dict[str, Any] = {}
 
 
-class Link(msgspec.Struct, frozen=True):
+class ChainedLine(msgspec.Struct, frozen=True):
     """A line of the record, taken apart."""
 
     body: bytes
@@ -48,7 +48,7 @@ class Link(msgspec.Struct, frozen=True):
     seal: str
 
 
-class Head(msgspec.Struct, frozen=True):
+class AuditHead(msgspec.Struct, frozen=True):
     """How far the record goes."""
 
     count: int
@@ -59,7 +59,7 @@ class Head(msgspec.Struct, frozen=True):
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
-def encode_record(record: Record, before: str, key: bytes) -> tuple[bytes, str]:
+def encode_record(record: AuditRecord, before: str, key: bytes) -> tuple[bytes, str]:
     """The line of a record, and its hash."""
     body = _encode(record)[:-1]
     digest = link_hash(before, body)
@@ -76,32 +76,32 @@ def seal(key: bytes, digest: str) -> str:
     return hmac.digest(key, b"record " + digest.encode(), "sha256").hex()
 
 
-def split_line(line: bytes) -> Link | None:
+def split_line(line: bytes) -> ChainedLine | None:
     """Take a line apart; None if it is none of ours."""
     found = _TAIL.fullmatch(line, len(line) - TAIL_BYTES) if len(line) > TAIL_BYTES else None
     if found is None:
         return None
-    return Link(line[:-TAIL_BYTES], found[1].decode(), found[2].decode())
+    return ChainedLine(line[:-TAIL_BYTES], found[1].decode(), found[2].decode())
 
 
-def read_record(link: Link) -> Record | None:
+def read_record(link: ChainedLine) -> AuditRecord | None:
     """What a line says; None if it cannot be read."""
     try:
-        return msgspec.json.decode(link.body + b"}", type=Record)
+        return msgspec.json.decode(link.body + b"}", type=AuditRecord)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
 
 
-def encode_head(head: Head, key: bytes) -> bytes:
+def encode_head(head: AuditHead, key: bytes) -> bytes:
     """The content of the head file; always of the same length, so that it can be written over."""
     text = b"%020d %020d %b" % (head.count, head.size, head.hash.encode())
     return b"%b %b\n" % (text, hmac.digest(key, b"head " + text, "sha256").hex().encode())
 
 
-def decode_head(content: bytes, key: bytes) -> Head | None:
+def decode_head(content: bytes, key: bytes) -> AuditHead | None:
     """What the head says; None if it was not written with this key."""
     found = _HEAD.fullmatch(content)
     if found is None:
         return None
-    head = Head(int(found[1]), int(found[2]), found[3].decode())
+    head = AuditHead(int(found[1]), int(found[2]), found[3].decode())
     return head if hmac.compare_digest(encode_head(head, key), content) else None

@@ -11,20 +11,20 @@ from pathlib import Path
 
 from dovetail.userdata.private_file import (
     FileUnusable,
-    check_only_ours,
+    acquire_lock,
+    check_only_owner_writes,
     create_private,
     private_folder,
     read_file,
-    unlock,
-    wait_for_lock,
+    release_lock,
 )
 
 from .chain import (
     HEAD_BYTES,
     START,
     TAIL_BYTES,
-    Head,
-    Record,
+    AuditHead,
+    AuditRecord,
     decode_head,
     encode_head,
     encode_record,
@@ -47,7 +47,7 @@ class AuditFiles:
         private_folder(path.parent)
         self._path = path
         self._key = key
-        self.head = Head(0, 0, START)
+        self.head = AuditHead(0, 0, START)
         self._written: bytes = b""
         self._log = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _FLAGS, 0o600)
         try:
@@ -66,17 +66,17 @@ class AuditFiles:
     @contextlib.contextmanager
     def locked(self) -> Generator[None]:
         """While it lasts no other program writes, and it is known how far the record goes."""
-        wait_for_lock(self._log, self._path, PATIENCE)
+        acquire_lock(self._log, self._path, PATIENCE)
         try:
             self._catch_up()
             yield
         finally:
-            unlock(self._log)
+            release_lock(self._log)
 
-    def append(self, record: Record) -> None:
+    def append(self, record: AuditRecord) -> None:
         """Write a record and the new head, or neither."""
         line, digest = encode_record(record, self.head.hash, self._key)
-        head = Head(self.head.count + 1, self.head.size + len(line), digest)
+        head = AuditHead(self.head.count + 1, self.head.size + len(line), digest)
         try:
             if os.write(self._log, line) != len(line):
                 raise OSError("the disk is full")
@@ -94,7 +94,7 @@ class AuditFiles:
             os.close(self._log)
             os.close(self._head)
 
-    def _write_head(self, head: Head) -> None:
+    def _write_head(self, head: AuditHead) -> None:
         content = encode_head(head, self._key)
         os.lseek(self._head, 0, os.SEEK_SET)
         if os.write(self._head, content) != len(content):
@@ -113,7 +113,7 @@ class AuditFiles:
             if head is None:
                 raise _Tampered("its head was not written with this key")
         else:
-            head = Head(0, 0, START)
+            head = AuditHead(0, 0, START)
         if size < head.size:
             raise _Tampered("its end is missing")
         if head.size and _tail_hash(self._log, head.size) != head.hash:
@@ -133,14 +133,14 @@ class AuditFiles:
             link = split_line(line if line.endswith(b"\n") else line + b"\n")
             if link is None or link.hash != link_hash(head.hash, link.body) or link.seal != seal(self._key, link.hash):
                 raise _Tampered("something was added to it that Dovetail did not write")
-            head = Head(head.count + 1, head.size + len(link.body) + TAIL_BYTES, link.hash)
+            head = AuditHead(head.count + 1, head.size + len(link.body) + TAIL_BYTES, link.hash)
         if torn:
             os.ftruncate(self._log, head.size)
         self._write_head(head)
 
     def _open(self) -> None:
         details = {"log": secrets.token_hex(16), "kept_at": str(self._path.absolute())}
-        self.append(Record(n=0, at=now(), event=OPENING, details=details))
+        self.append(AuditRecord(n=0, at=now(), event=OPENING, details=details))
 
 
 class _Tampered(FileUnusable):
@@ -156,7 +156,7 @@ def make_key(path: Path) -> bytes:
     if found is None:
         create_private(path, secrets.token_bytes(32))
         found = read_file(path)
-    check_only_ours(path)
+    check_only_owner_writes(path)
     if found is None or len(found) != 32:
         raise FileUnusable(f"{path} holds no key")
     return found

@@ -13,14 +13,14 @@ from dovetail.protocol.errors import Refused
 from dovetail.userdata.folders import user_folder
 from dovetail.userdata.private_file import FileUnusable
 
-from .chain import Record
+from .chain import AuditRecord
 from .files import AuditFiles, make_key, now
-from .redact_record import Shortening
+from .redact_record import RecordRedactor
 
 FILE = "audit.jsonl"
 KEY_FILE = "audit.key"
 
-Event: TypeAlias = Literal[
+AuditEvent: TypeAlias = Literal[
     "call",
     "result",
     "question",
@@ -59,7 +59,7 @@ class Audit:
 
     def write(
         self,
-        event: Event,
+        event: AuditEvent,
         *,
         server: str = "",
         name: str = "",
@@ -72,13 +72,13 @@ class Audit:
 
         `details` are recorded without secrets, and long values are cut.
         """
-        fit = Shortening(self._secrets)
+        fit = RecordRedactor(self._secrets)
         try:
             with self._turn:
                 files = self._opened()
                 with files.locked():
                     files.append(
-                        Record(
+                        AuditRecord(
                             n=files.head.count,
                             at=now(),
                             event=event,

@@ -13,7 +13,7 @@ import msgspec
 from dovetail.policy.inspection.invisible_chars import show_hidden
 from dovetail.protocol.errors import LocalError
 
-from .chain import Record, read_record, split_line
+from .chain import AuditRecord, read_record, split_line
 
 COLUMNS = ("n", "at", "event", "server", "name", "by", "rule", "definition", "details")
 
@@ -23,7 +23,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 def read_records(
     path: Path, *, server: str | None = None, event: str | None = None, since: datetime | None = None
-) -> Iterator[Record]:
+) -> Iterator[AuditRecord]:
     """The records of a file, in order, those that are wanted; it does not say whether they are genuine (`verify`)."""
     try:
         with path.open("rb") as log:
@@ -40,13 +40,13 @@ def read_records(
         raise LocalError(f"{path} cannot be read: {problem.strerror}") from None
 
 
-def as_json_lines(records: Iterable[Record]) -> Iterator[str]:
+def as_json_lines(records: Iterable[AuditRecord]) -> Iterator[str]:
     """Each record as one line of JSON, without what chains it to the others."""
     for record in records:
         yield msgspec.json.encode(record).decode() + "\n"
 
 
-def as_csv(records: Iterable[Record]) -> Iterator[str]:
+def as_csv(records: Iterable[AuditRecord]) -> Iterator[str]:
     """A table, with the details as JSON; nothing in it is taken for a formula by a spreadsheet."""
     yield _row(COLUMNS)
     for record in records:
@@ -66,7 +66,7 @@ def _harmless(cell: str) -> str:
     return f"'{shown}" if shown.startswith(_FORMULA) else shown
 
 
-def _wanted(record: Record, server: str | None, event: str | None, since: datetime | None) -> bool:
+def _wanted(record: AuditRecord, server: str | None, event: str | None, since: datetime | None) -> bool:
     return (
         (server is None or record.server == server)
         and (event is None or record.event == event)

@@ -21,7 +21,7 @@ MAX_TOTAL = 64_000
 MAX_DEPTH = 20
 
 
-class Shortening:
+class RecordRedactor:
     """The room that one record has left; what does not fit is counted, not kept."""
 
     def __init__(self, secrets: KnownSecrets | None = None) -> None:

@@ -10,9 +10,9 @@ import msgspec
 
 from dovetail.protocol.errors import LocalError
 from dovetail.userdata.folders import user_folder
-from dovetail.userdata.private_file import FileUnusable, read_file, unlock, wait_for_lock
+from dovetail.userdata.private_file import FileUnusable, acquire_lock, read_file, release_lock
 
-from .chain import START, Head, Link, Record, decode_head, link_hash, read_record, seal, split_line
+from .chain import START, AuditHead, AuditRecord, ChainedLine, decode_head, link_hash, read_record, seal, split_line
 from .files import OPENING, head_path
 from .log import FILE, KEY_FILE
 
@@ -47,10 +47,10 @@ def verify(path: Path | None = None, *, folder: Path | None = None, kept_at: Pat
             if key is None:
                 raise LocalError(f"There is no key {home / KEY_FILE} to check the seals of {path} with")
             # Nobody writes between the look at the head and the look at the size.
-            wait_for_lock(log.fileno(), path)
+            acquire_lock(log.fileno(), path)
             size = log.seek(0, 2)
             head = read_file(head_path(path))
-            unlock(log.fileno())
+            release_lock(log.fileno())
             log.seek(0)
             return verify_lines(_lines(log, size), head, key, str((kept_at or path).absolute()))
     except FileNotFoundError:
@@ -72,7 +72,7 @@ def verify_lines(lines: Iterable[bytes], head: bytes | None, key: bytes, kept_at
         if link is None or problem is not None:
             return Verified(records=count, problem=problem)
         before, count, size = link.hash, count + 1, size + len(line)
-        if end is not None and count == end.count and end != Head(count, size, before):
+        if end is not None and count == end.count and end != AuditHead(count, size, before):
             return Verified(records=count - 1, problem=f"record {count - 1} is not the one that the head tells of")
     if end is None:
         what = "is missing" if head is None else "was changed, or is that of another record"
@@ -82,7 +82,7 @@ def verify_lines(lines: Iterable[bytes], head: bytes | None, key: bytes, kept_at
     return Verified(records=count)
 
 
-def _judge(link: Link | None, record: Record | None, before: str, count: int, key: bytes) -> str | None:
+def _judge(link: ChainedLine | None, record: AuditRecord | None, before: str, count: int, key: bytes) -> str | None:
     """What is wrong with the line that should be number `count`."""
     if link is None:
         return f"record {count} was changed: the line is none that Dovetail writes"
@@ -97,7 +97,7 @@ def _judge(link: Link | None, record: Record | None, before: str, count: int, ke
     return None
 
 
-def _opening(record: Record | None, kept_at: str) -> str | None:
+def _opening(record: AuditRecord | None, kept_at: str) -> str | None:
     if record is None or record.event != OPENING:
         return "record 0 does not open the record"
     place = record.details.get("kept_at")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Collection, Iterator
 
-from .invisible_chars import without_hidden
+from .invisible_chars import strip_hidden
 
 _LETTERS = {
     **dict(zip("аеорсухѕіјԁԛԝһкмтвнѵгьъ", "aeopcyxsijdqwhkmtbhvrbb", strict=True)),
@@ -28,7 +28,7 @@ def as_ascii(text: str) -> str:
     """The text with every letter that looks like an ASCII one replaced by that; marks on letters fall away."""
     if text.isascii():
         return text
-    plain = unicodedata.normalize("NFKD", without_hidden(text).translate(_TABLE))
+    plain = unicodedata.normalize("NFKD", strip_hidden(text).translate(_TABLE))
     return "".join(char for char in plain if not unicodedata.combining(char)).translate(_TABLE)
 
 
@@ -37,13 +37,13 @@ def skeleton(name: str) -> str:
     return as_ascii(name).translate(_DRAWN_ALIKE).lower().replace("rn", "m").replace("vv", "w")
 
 
-def look_alike(name: str, others: Collection[str]) -> str | None:
+def find_look_alike(name: str, others: Collection[str]) -> str | None:
     """Another name that this one can be taken for; one that differs in nothing but capital letters is none."""
     mine, folded = skeleton(name), name.casefold()
     return next((other for other in others if skeleton(other) == mine and other.casefold() != folded), None)
 
 
-def odd_letters(name: str) -> Iterator[str]:
+def mixed_alphabets(name: str) -> Iterator[str]:
     """What is wrong with a name by itself: letters of several alphabets in one word, of which some look alike."""
     disguised = sorted({char for char in name if char in _LETTERS and char.isalpha() and not _is_latin(char)})
     if disguised and any(map(_is_latin, name)):

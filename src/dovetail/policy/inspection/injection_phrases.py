@@ -139,7 +139,7 @@ _BLANKS = re.compile(r"[^\S\n]+|(?<=\S)\n(?=\S)")
 """A line that goes on is one sentence with the next."""
 
 
-def persuasions(text: str, *, is_for_model: bool = False) -> Iterator[str]:
+def find_injection_phrases(text: str, *, is_for_model: bool = False) -> Iterator[str]:
     """What a text tries with a model, in words; `is_for_model` if it is its purpose to instruct one."""
     plain = _BLANKS.sub(" ", as_ascii(text[:MAX_LOOKED_AT]))
     told: set[str] = set()

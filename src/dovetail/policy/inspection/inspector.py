@@ -11,9 +11,9 @@ import msgspec
 
 from dovetail.policy.definitions import Definition
 
-from .confusables import look_alike, odd_letters, skeleton
-from .injection_phrases import persuasions
-from .invisible_chars import hidden
+from .confusables import find_look_alike, mixed_alphabets, skeleton
+from .injection_phrases import find_injection_phrases
+from .invisible_chars import find_hidden
 
 LONG = 20_000
 """Characters; the longest descriptions of well-known servers have about a fifth of it."""
@@ -77,11 +77,11 @@ class Inspector:
 
     def _about_name(self, definition: Definition) -> Iterator[str]:
         name = definition.name
-        yield from hidden(name)
+        yield from find_hidden(name)
         if definition.kind != "template" and len(name) > LONG_NAME:
             yield f'is {len(name)} characters long, where {LONG_NAME} are the most (tools, "Tool Names")'
         if definition.kind != "template":
-            yield from odd_letters(name)
+            yield from mixed_alphabets(name)
         if definition.kind == "tool":
             for key, other in self._alike.get(skeleton(name), ()):
                 if other.casefold() != name.casefold() and not _is_original(name, other):
@@ -92,7 +92,7 @@ class Inspector:
         if len(text) > LONG:
             yield f"is {len(text)} characters long, more than anybody reads"
         if path.rsplit(".", 1)[-1] in _ADDRESSES:
-            yield from hidden(text)
+            yield from find_hidden(text)
             return
         judge = _judged if len(text) <= _CACHED else _judge
         yield from judge(text, is_for_model)
@@ -104,8 +104,10 @@ def inspect_names(servers: Collection[str]) -> tuple[Concern, ...]:
     """Keys of servers that look like one another, or like something that they are not."""
     found: list[Concern] = []
     for key in sorted(servers):
-        found += [Concern(f"The name of the server {key!r}", what) for what in (*hidden(key), *odd_letters(key))]
-        other = look_alike(key, [name for name in servers if name > key])
+        found += [
+            Concern(f"The name of the server {key!r}", what) for what in (*find_hidden(key), *mixed_alphabets(key))
+        ]
+        other = find_look_alike(key, [name for name in servers if name > key])
         if other is not None:
             found.append(Concern(f"The name of the server {key!r}", f"looks like that of the server {other!r}"))
     return tuple(found)
@@ -117,7 +119,7 @@ def _is_original(name: str, other: str) -> bool:
 
 
 def _judge(text: str, is_for_model: bool) -> tuple[str, ...]:
-    return (*hidden(text), *persuasions(text, is_for_model=is_for_model))
+    return (*find_hidden(text), *find_injection_phrases(text, is_for_model=is_for_model))
 
 
 _judged = functools.lru_cache(maxsize=8192)(_judge)

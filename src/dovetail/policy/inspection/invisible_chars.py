@@ -26,7 +26,7 @@ _HIDDEN = re.compile(
 )
 
 
-def hidden(text: str) -> Iterator[str]:
+def find_hidden(text: str) -> Iterator[str]:
     """What is hidden in a text, each kind in words; what letters of some scripts, and emoji, need is not counted."""
     if not text.isascii():
         yield from _tags(text)
@@ -45,7 +45,7 @@ def hidden(text: str) -> Iterator[str]:
         yield "has a long gap, behind which a person may not look"
 
 
-def without_hidden(text: str) -> str:
+def strip_hidden(text: str) -> str:
     """The text as a person sees it."""
     return _HIDDEN.sub("", text)
 

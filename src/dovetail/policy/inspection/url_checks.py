@@ -7,15 +7,15 @@ import re
 from collections.abc import Iterator
 from urllib.parse import SplitResult, urlsplit
 
-from .confusables import odd_letters
-from .invisible_chars import hidden
+from .confusables import mixed_alphabets
+from .invisible_chars import find_hidden
 
 _AMBIGUOUS = re.compile(r"[\s\\\x00-\x20\x7f]")
 """What programs read in different ways: the person would be shown another host than the browser goes to."""
 _LOCAL = frozenset({"localhost"})
 
 
-def unfit(url: str) -> str | None:
+def url_problem(url: str) -> str | None:
     """Why nobody is to be sent there; None if it is the address of a page."""
     try:
         parts = urlsplit(url)
@@ -29,7 +29,7 @@ def unfit(url: str) -> str | None:
     return "it has characters that an address cannot have" if _AMBIGUOUS.search(url) else None
 
 
-def address_concerns(url: str) -> tuple[str, ...]:
+def url_concerns(url: str) -> tuple[str, ...]:
     """What to warn the person of before they go there."""
     return tuple(_concerns(url, urlsplit(url)))
 
@@ -41,8 +41,8 @@ def _concerns(url: str, parts: SplitResult) -> Iterator[str]:
         yield f"The address begins with {before!r}, but leads to {host!r}"
     if not host.isascii() or any(label.startswith("xn--") for label in host.split(".")):
         yield f"The name of the host {_in_both(host)} has letters that are not ASCII, and may look like another"
-    yield from (f"The name of the host {what}" for what in odd_letters(_decoded(host)))
-    yield from (f"The address {what}" for what in hidden(url))
+    yield from (f"The name of the host {what}" for what in mixed_alphabets(_decoded(host)))
+    yield from (f"The address {what}" for what in find_hidden(url))
     if _is_local(host):
         yield f"The address leads to {host!r}, on this machine or in this network"
     elif parts.scheme == "http":
