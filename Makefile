@@ -3,11 +3,12 @@
 #   make demo-live    the same at the terminal, for you to use (LIVE="--model openai:NAME@URL" for a model of yours)
 #   make tour         a short tour of the other examples, over stdio
 #   make test         everything CI runs
-#   make check        linters, types, import contracts, the rules of the house
+#   make check        linters, types, import contracts, the project's rules
 #   make fast         the tests that need no other implementation
 #   make docs         the documentation as a site, in build/docs
 #   make conformance  the official conformance suite, on every revision
 #   make bench        speed against other implementations (BENCH="--quick" for a short run, "--only http" for a part)
+#   make call-path    what one tools/call passes through in the server: frames, files, tasks, queues
 
 PYTHON ?= python3
 WORKERS ?= 2
@@ -29,7 +30,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-.PHONY: help demo demo-live tour test check fast docs conformance bench format peers clean
+.PHONY: help demo demo-live tour test check fast docs conformance bench call-path format peers clean
 .DELETE_ON_ERROR:
 
 help:
@@ -60,7 +61,7 @@ check: .venv/.ready
 	@.venv/bin/pyright --pythonpath $(PY) | sed '/^0 errors, 0 warnings/d'; exit $${PIPESTATUS[0]}
 	@echo "== import contracts"
 	@.venv/bin/lint-imports >.venv/contracts.txt 2>&1 || { cat .venv/contracts.txt; exit 1; }
-	@echo "== rules of the house"
+	@echo "== project rules"
 	@$(PY) -m pytest -q -n $(WORKERS) tests/architecture
 
 fast: .venv/.ready
@@ -75,6 +76,9 @@ conformance: .venv/.ready .peers/conformance/.ready
 
 bench: .venv/.ready .peers/mcp/.ready .peers/node/.ready .peers/dovetail_http/.ready
 	@$(PY) -m bench $(BENCH)
+
+call-path: .venv/.ready
+	@$(PY) -m bench.call_path
 
 format: .venv/.ready
 	@.venv/bin/ruff check --quiet --fix --select I . && .venv/bin/ruff format --quiet .
