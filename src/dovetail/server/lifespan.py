@@ -1,23 +1,18 @@
-"""What a server sets up before its first client and takes down after its last.
-
-A server's lifespan under an ASGI application, which may have none of its own.
-"""
+"""A server's lifespan: set up before its first client, taken down after its last."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dovetail.server.session import ServerSession
-
-if TYPE_CHECKING:
-    from dovetail.server.app import Server
+logger = logging.getLogger("dovetail")
 
 
 class SharedLifespan:
-    """Enters a context for the first user and leaves it after the last.
+    """A context that is entered for the first of its users and left after the last.
 
     One task does both, because what a lifespan holds (task groups, cancel scopes) may insist on it.
     """
@@ -25,18 +20,20 @@ class SharedLifespan:
     def __init__(self, make: Callable[[], AbstractAsyncContextManager[Any]]) -> None:
         self._make = make
         self._users = 0
-        self._keeper: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[None] | None = None
         self._entered: asyncio.Future[Any] | None = None
         self._leave: asyncio.Event | None = None
-        self._before: asyncio.Task[None] | None = None
+        self._previous: asyncio.Task[None] | None = None
 
     async def enter(self) -> Any:
-        """Wait until the context is entered, and return what it yields; whoever fails to enter has left."""
+        """Wait until the context is entered, and return what it yields; a user that fails to enter need not leave."""
         self._users += 1
         if self._entered is None:
             self._entered = asyncio.get_running_loop().create_future()
             self._leave = asyncio.Event()
-            self._keeper = asyncio.create_task(self._keep(self._entered, self._leave, self._before))
+            self._task = asyncio.create_task(
+                self._hold(self._entered, self._leave, self._previous), name="dovetail-lifespan"
+            )
         try:
             return await asyncio.shield(self._entered)
         except BaseException:
@@ -44,23 +41,23 @@ class SharedLifespan:
             raise
 
     async def leave(self) -> None:
-        """One user less; the last one waits until the context is left."""
+        """Count one user less; the last one waits until the context is left."""
         self._users -= 1
-        if self._users == 0 and self._leave is not None and self._keeper is not None:
-            keeper = self._before = self._keeper
+        if self._users == 0 and self._leave is not None and self._task is not None:
+            task = self._previous = self._task
             self._leave.set()
             if self._entered is not None and not self._entered.done():
-                keeper.cancel()  # nobody is left who waits for it to be entered
-            self._keeper = self._entered = self._leave = None
-            # Shielded: a user in a hurry must not cut the teardown short.
-            await asyncio.shield(keeper)
+                task.cancel()  # no user is left that waits for it
+            self._task = self._entered = self._leave = None
+            # Shielded: a user that is cancelled must not cut the teardown short.
+            await asyncio.shield(task)
 
-    async def _keep(
-        self, entered: asyncio.Future[Any], leave: asyncio.Event, before: asyncio.Task[None] | None
+    async def _hold(
+        self, entered: asyncio.Future[Any], leave: asyncio.Event, previous: asyncio.Task[None] | None
     ) -> None:
         try:
-            if before is not None and not before.done():
-                await asyncio.wait({before})
+            if previous is not None and not previous.done():
+                await asyncio.wait({previous})
             async with self._make() as state:
                 entered.set_result(state)
                 await leave.wait()
@@ -71,44 +68,48 @@ class SharedLifespan:
             if entered.done():
                 raise
             entered.set_exception(problem)
-            entered.exception()  # all who wait may have been cancelled
+            entered.exception()  # all users that wait may have been cancelled
 
 
-class Residence:
-    """Keeps the server's lifespan entered, from the first request to the end of the application."""
+class ApplicationLifespan:
+    """A server's membership in its lifespan for as long as an ASGI application serves it.
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self._keeper: asyncio.Task[None] | None = None
-        self._inside: asyncio.Future[None] | None = None
-        self._leave: asyncio.Event | None = None
+    The first request joins, the end of the application leaves; no task is kept in between. Both run in a short task of
+    their own: a request that is cancelled while it waits must not undo what the next one waits for too, and a
+    shutdown that is cancelled must not cut the teardown short.
+    """
+
+    def __init__(self, join: Callable[[], AbstractAsyncContextManager[object]]) -> None:
+        self._join = join
+        self._context: AbstractAsyncContextManager[object] | None = None
+        self._joining: asyncio.Task[None] | None = None
         self.entered = False
 
     async def enter(self) -> None:
-        """Wait until it is entered; whoever comes first begins, and whoever comes after a failure tries again."""
-        if self._inside is None:
-            loop = asyncio.get_running_loop()
-            self._inside, self._leave = loop.create_future(), asyncio.Event()
-            self._keeper = loop.create_task(self._keep(self._inside, self._leave), name="dovetail-residence")
-        await asyncio.shield(self._inside)
+        """Wait until the lifespan is entered; after a failure the next request tries again."""
+        if self._joining is None:
+            self._joining = asyncio.create_task(self._enter(), name="dovetail-lifespan-enter")
+        await asyncio.shield(self._joining)
 
     async def leave(self) -> None:
-        """Leave it and wait for that."""
-        if self._leave is not None and self._keeper is not None:
-            self._leave.set()
-            await asyncio.wait({self._keeper})
+        """Leave the lifespan, if it was entered, and wait for that; a failure is logged."""
+        if self._joining is not None:
+            await asyncio.wait({asyncio.create_task(self._leave(self._joining), name="dovetail-lifespan-leave")})
 
-    async def _keep(self, inside: asyncio.Future[None], leave: asyncio.Event) -> None:
+    async def _enter(self) -> None:
+        context = self._join()
         try:
-            async with self._server.joined(ServerSession(self._server)):
-                self.entered = True
-                inside.set_result(None)
-                await leave.wait()
-        except BaseException as problem:
-            if inside.done():
-                raise
-            self._inside = None
-            inside.set_exception(problem)
-            inside.exception()  # all who wait may have gone
-        finally:
-            self.entered = False
+            await context.__aenter__()
+        except BaseException:
+            self._joining = None
+            raise
+        self._context, self.entered = context, True
+
+    async def _leave(self, joining: asyncio.Task[None]) -> None:
+        await asyncio.wait({joining})
+        context, self._context, self.entered = self._context, None, False
+        if context is not None:
+            try:
+                await context.__aexit__(None, None, None)
+            except Exception:
+                logger.exception("The server's lifespan failed while it was left")

@@ -17,7 +17,8 @@ from dovetail.protocol.terms import Terms
 from dovetail.runtime.call import Call
 from dovetail.runtime.connection import Connection
 from dovetail.server.auth.token_expiry import Lifetime
-from dovetail.server.lifespan import Residence
+from dovetail.server.lifespan import ApplicationLifespan
+from dovetail.server.session import ServerSession
 from dovetail.storage.contract import Store
 from dovetail.transports.http.server.asgi import Receive, Send, until_gone
 from dovetail.transports.http.server.event_stream import Stream
@@ -56,7 +57,7 @@ class Exchanges:
         """What ids of sessions begin with."""
         self._reader = EnvelopeReader(server.served)
         self._guests = Guests(server)
-        self._residence = Residence(server)
+        self._lifespan = ApplicationLifespan(lambda: server.joined(ServerSession(server)))
         self._sessions: Sessions | None = None
         self._store: Store | None = None
         self._alone = Alone()
@@ -70,7 +71,7 @@ class Exchanges:
 
     async def ready(self) -> None:
         """Enter the server's lifespan, at the first request if nobody did before."""
-        await self._residence.enter()
+        await self._lifespan.enter()
         if self._settings.store is not None:
             # A state that one process has seen is used up for all that share the store.
             self._server.desk.store = self.store
@@ -86,7 +87,7 @@ class Exchanges:
 
     async def post(self, arrival: Arrival, body: bytes) -> None:
         """Serve the message, or the batch, in the body of a POST."""
-        if not self._residence.entered:
+        if not self._lifespan.entered:
             await self.ready()
         message = arrival.message = codec.decode(body)
         headers = arrival.headers
@@ -173,7 +174,7 @@ class Exchanges:
         """Serve a client over a WebSocket until it goes."""
         from dovetail.transports.websocket import AsgiWebSocketChannel
 
-        if not self._residence.entered:
+        if not self._lifespan.entered:
             await self.ready()
         if self.legacy.full:
             await receive()
@@ -228,7 +229,7 @@ class Exchanges:
         await asyncio.gather(self.legacy.close(grace), self._alone.finish(grace), *calls)
         if self._sessions is not None:
             await self._sessions.close()
-        await self._residence.leave()
+        await self._lifespan.leave()
         if self._store is not None and self._store is not self._settings.store:
             await self._store.close()
 
@@ -392,7 +393,7 @@ class Exchanges:
 
     async def _session_of(self, arrival: Arrival) -> tuple[HttpSession | None, Revision | None]:
         """The session and revision of a GET or DELETE; without one the request has been refused."""
-        if not self._residence.entered:
+        if not self._lifespan.entered:
             await self.ready()
         id = arrival.headers.get(SESSION_KEY)
         session = None
