@@ -6,11 +6,11 @@ import jsonschema_rs
 import msgspec
 import pytest
 
-from dovetail.schema.error_text import describe, located, readable, shown
+from dovetail.schema.error_text import conversion_error, error_sentences, json_preview, with_path
 
 
 def told(schema, value):
-    return [text for error in jsonschema_rs.iter_errors(schema, value) for text in describe(error)]
+    return [text for error in jsonschema_rs.iter_errors(schema, value) for text in error_sentences(error)]
 
 
 @pytest.mark.parametrize(
@@ -59,18 +59,18 @@ def test_keywords_without_a_sentence_use_the_engines():
 
 
 def test_what_a_peer_sent_is_cut():
-    assert len(shown("a" * 1_000_000)) < 80
-    assert len(shown(["a"] * 1000)) < 80
-    assert shown(object()) == "object"
+    assert len(json_preview("a" * 1_000_000)) < 80
+    assert len(json_preview(["a"] * 1000)) < 80
+    assert json_preview(object()) == "object"
     assert len(told({"enum": ["x" * 1000]}, "y" * 1000)[0]) < 300
 
 
 def test_places():
-    assert located(["a", 0, "b", 1], "x") == "a[0].b[1]: x"
-    assert located([], "x") == "x"
+    assert with_path(["a", 0, "b", 1], "x") == "a[0].b[1]: x"
+    assert with_path([], "x") == "x"
 
 
 def test_errors_of_msgspec_are_put_the_same_way():
     with pytest.raises(msgspec.ValidationError) as caught:
         msgspec.convert({"a": [1]}, dict[str, list[str]])
-    assert readable(caught.value) == "[...][0]: expected str, got int"
+    assert conversion_error(caught.value) == "[...][0]: expected str, got int"

@@ -12,7 +12,7 @@ from dovetail.types.client_features import CreateMessageParams, InputRequired
 from dovetail.types.content import Audio, BlobContents, Content, Embedded, Text, TextContents
 from dovetail.types.messages import CompleteParams, LogParams, ProgressParams
 from dovetail.types.resources import Resource
-from dovetail.types.serialization import Value, Writer, dump, integers_from_floats, load
+from dovetail.types.serialization import Serializer, Value, dump, integers_from_floats, load
 from dovetail.types.tasks import Task
 from dovetail.types.tools import CallToolParams, CallToolResult, ListToolsResult, Tool
 from tests.types.samples import copy, full, kinds, nodes
@@ -184,9 +184,9 @@ def test_a_writer_adapts_values_once_and_at_every_depth() -> None:
     def shout(text: Text) -> Text:
         return Text(text.text.upper() + "!")
 
-    writer = Writer(None, {Text: shout})
+    serializer = Serializer(None, {Text: shout})
     blocks: list[Content] = [Text("a"), Text("b")]
-    assert [block["text"] for block in writer.write(CallToolResult(blocks))["content"]] == ["A!", "B!"]
+    assert [block["text"] for block in serializer.write(CallToolResult(blocks))["content"]] == ["A!", "B!"]
 
 
 def test_large_parts_are_shared_and_not_copied() -> None:

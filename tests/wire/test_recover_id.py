@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dovetail.wire.recover_id import outline, outline_of_ends
+from dovetail.wire.recover_id import recover, recover_from_ends
 
 ids = st.integers(-(10**18), 10**18) | st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 keys = st.sampled_from(["jsonrpc", "id", "method", "params", "result", "x"]) | st.text(max_size=5)
@@ -32,7 +32,7 @@ values = st.recursive(
     ],
 )
 def test_the_id_of_the_outermost_object_is_found(text: bytes, id: int | str):
-    assert outline(text).id == id
+    assert recover(text).id == id
 
 
 @pytest.mark.parametrize(
@@ -64,11 +64,11 @@ def test_the_id_of_the_outermost_object_is_found(text: bytes, id: int | str):
     ],
 )
 def test_rather_no_id_than_a_wrong_one(text: bytes):
-    assert outline(text).id is None
+    assert recover(text).id is None
 
 
 def test_the_same_id_twice_is_that_id():
-    assert outline(b'{"id":1,"x":NaN,"id":1}').id == 1
+    assert recover(b'{"id":1,"x":NaN,"id":1}').id == 1
 
 
 @pytest.mark.parametrize(
@@ -83,32 +83,32 @@ def test_the_same_id_twice_is_that_id():
     ],
 )
 def test_an_answer_is_known_by_its_result_or_error(text: bytes, reply: bool):
-    assert outline(text).reply is reply
+    assert recover(text).reply is reply
 
 
 class TestOfEnds:
     def test_the_id_may_stand_at_the_beginning(self):
-        assert outline_of_ends(b'{"jsonrpc":"2.0","id":5,"method":"m","params":{"x":"aaaa', b'aa"}}').id == 5
+        assert recover_from_ends(b'{"jsonrpc":"2.0","id":5,"method":"m","params":{"x":"aaaa', b'aa"}}').id == 5
 
     @pytest.mark.parametrize(
         "tail", [b'aa"}},"id":5}', b'aa"}}, "jsonrpc": "2.0", "id": 5 } ', b'aa"}},"id":5,"jsonrpc":"2.0"}']
     )
     def test_or_at_the_end(self, tail: bytes):
-        assert outline_of_ends(b'{"method":"m","params":{"x":"aaaa', tail).id == 5
+        assert recover_from_ends(b'{"method":"m","params":{"x":"aaaa', tail).id == 5
 
     def test_a_number_cut_off_at_the_edge_is_no_id(self):
-        assert outline_of_ends(b'{"method":"m","id":123', b'"}}').id is None
+        assert recover_from_ends(b'{"method":"m","id":123', b'"}}').id is None
 
     @pytest.mark.parametrize("tail", [b'"x":{"id":5}}', b'"x":"\\"id\\":5}', b'{"id":5}]', b'"id":5},"y":1}'])
     def test_an_id_that_is_not_the_messages_own_does_not_count(self, tail: bytes):
-        assert outline_of_ends(b'{"method":"m","params":{', tail).id is None
+        assert recover_from_ends(b'{"method":"m","params":{', tail).id is None
 
     def test_of_a_batch_nobody_is_answered(self):
-        assert outline_of_ends(b'[{"method":"m"},', b'"id":5}').id is None
+        assert recover_from_ends(b'[{"method":"m"},', b'"id":5}').id is None
 
     def test_a_readable_message_that_is_very_long_is_seen_by_its_ends_too(self):
         text = b'{"method":"m","params":{"x":NaN,"y":"%b"},"jsonrpc":"2.0","id":5}' % (b"a" * (1 << 20))
-        assert outline(text).id == 5
+        assert recover(text).id == 5
 
 
 @given(st.dictionaries(keys, values, max_size=5), st.booleans(), st.integers(0, 400))
@@ -119,7 +119,7 @@ def test_of_any_message_cut_anywhere_the_id_is_its_own_or_none(message: dict[str
     except UnicodeEncodeError:
         return
     own = message.get("id")
-    for seen in (outline(text), outline(text[:at]), outline_of_ends(text[:at], text[-at:] if at else b"")):
+    for seen in (recover(text), recover(text[:at]), recover_from_ends(text[:at], text[-at:] if at else b"")):
         assert seen.id is None or (seen.id == own and type(seen.id) is type(own))
 
 
@@ -127,7 +127,7 @@ def test_of_any_message_cut_anywhere_the_id_is_its_own_or_none(message: dict[str
 def test_the_id_of_a_well_formed_request_is_found(id: int | str, params: Any):
     text = json.dumps({"jsonrpc": "2.0", "id": id, "method": "m", "params": params}).encode()
     plain = isinstance(id, int) or f'"{id}"' == json.dumps(id)
-    assert outline(text).id == (id if plain else None)
+    assert recover(text).id == (id if plain else None)
 
 
 @pytest.mark.parametrize("unit", [b'\\"', b'"', b"[", b'{"', b"\\", b",", b"1,", b'"id":1,', b" ", b'"id" '])
@@ -135,8 +135,8 @@ def test_time_grows_with_the_length_and_not_faster(unit: bytes):
     def seconds(length: int) -> float:
         text = b'{"' + unit * (length // len(unit))
         begin = time.process_time()
-        outline(text)
-        outline_of_ends(text, text[-512:])
+        recover(text)
+        recover_from_ends(text, text[-512:])
         return time.process_time() - begin
 
     # Quadratic time would take minutes for the larger one; thirty-two times the length is allowed 400 times.

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.wire.sse import KEEP_ALIVE, Event, EventParser, EventTooLong, event
+from dovetail.wire.sse import KEEP_ALIVE, Event, EventParser, EventTooLong, encode_event
 
 
 def _read(stream, *, size=None, limit=100_000):
@@ -18,34 +18,36 @@ def _read(stream, *, size=None, limit=100_000):
 
 
 def test_an_event_is_one_data_line():
-    assert event(b'{"a":1}') == b'data: {"a":1}\n\n'
+    assert encode_event(b'{"a":1}') == b'data: {"a":1}\n\n'
 
 
 def test_all_fields_are_written():
-    assert event(b"x", id="s-7", name="endpoint", retry=500) == (b"event: endpoint\nretry: 500\nid: s-7\ndata: x\n\n")
+    assert encode_event(b"x", id="s-7", name="endpoint", retry=500) == (
+        b"event: endpoint\nretry: 500\nid: s-7\ndata: x\n\n"
+    )
 
 
 @pytest.mark.parametrize("data", [b"a\nb", b"a\r\nb", b"a\rb"])
 def test_line_breaks_make_several_data_lines(data):
-    assert event(data) == b"data: a\ndata: b\n\n"
-    assert _read(event(data)) == [Event(b"a\nb")]
+    assert encode_event(data) == b"data: a\ndata: b\n\n"
+    assert _read(encode_event(data)) == [Event(b"a\nb")]
 
 
 @pytest.mark.parametrize("bad", ["a\nb", "a\rb", "a\0b"])
 def test_an_id_or_name_cannot_break_out_of_its_line(bad):
     with pytest.raises(ValueError, match="line break or NUL"):
-        event(b"x", id=bad)
+        encode_event(b"x", id=bad)
     with pytest.raises(ValueError, match="line break or NUL"):
-        event(b"x", name=bad)
+        encode_event(b"x", name=bad)
 
 
 def test_a_waiting_time_is_not_negative():
     with pytest.raises(ValueError, match="negative"):
-        event(b"x", retry=-1)
+        encode_event(b"x", retry=-1)
 
 
 def test_a_priming_event_tells_its_id():
-    assert _read(event(b"", id="s-0")) == [Event(b"", id="s-0")]
+    assert _read(encode_event(b"", id="s-0")) == [Event(b"", id="s-0")]
 
 
 def test_a_waiting_time_alone_is_told():
@@ -132,7 +134,7 @@ _events = st.lists(
 
 @given(_events, st.integers(1, 30))
 def test_what_is_written_is_read_again(events, size):
-    stream = b"".join(event(data, id=id, name=name) for data, id, name in events)
+    stream = b"".join(encode_event(data, id=id, name=name) for data, id, name in events)
     expected, last = [], None
     for data, id, name in events:
         last = last if id is None else id

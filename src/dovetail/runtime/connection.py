@@ -206,9 +206,9 @@ class Connection:
 
     def overlong(self, line: TooLong) -> None:
         """Refuse a line above the limit, telling whoever can be told."""
-        from dovetail.wire.recover_id import outline_of_ends
+        from dovetail.wire.recover_id import recover_from_ends
 
-        seen = outline_of_ends(line.head, line.tail)
+        seen = recover_from_ends(line.head, line.tail)
         message = f"Message too long: {line.size} bytes"
         self.take(Invalid(seen.id, INVALID_REQUEST, message, seen.reply), self)
 

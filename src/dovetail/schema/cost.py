@@ -1,8 +1,8 @@
-"""What a schema may cost: bounds on its size, its references and the work it can cause.
+"""Cost limits of JSON Schemas: size, depth, references and the validation work they can cause.
 
-A few lines can ask for exponential work: a chain of definitions, each referring twice to the next. The work
-along one path into a value is therefore added up before a schema is compiled. Recursive definitions count
-once, since the engine remembers where it has been.
+A short schema can cause exponential work: a chain of definitions, each referring twice to the next. The work along
+one path into a value is therefore counted before a schema is compiled. Recursive definitions count once, since the
+validator remembers the places it has visited.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _MAPS = frozenset({"dependentSchemas", "dependencies", "patternProperties"})
 _REFS = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
-def work(schema: dict[str, Any]) -> int:
-    """How many subschemas one path into a value can meet.
+def schema_cost(schema: dict[str, Any]) -> int:
+    """The number of subschemas that apply along one path into a value, at most.
 
     Raises LocalError for a schema that is too large, refers outside itself or asks for too much work.
     """
     _measure(schema)
-    return _Sum(schema).of(schema, schema, 0)
+    return _WorkCounter(schema).of(schema, schema, 0)
 
 
-def count(value: object, limit: int) -> int:
-    """How many values are in a value, counted no further than a limit."""
+def count_values(value: object, limit: int) -> int:
+    """The number of values inside a value, counted up to a limit."""
     seen = 0
     stack: list[Any] = [value]
     while stack and seen <= limit:
@@ -67,8 +67,8 @@ def _measure(schema: dict[str, Any]) -> None:
     raise LocalError(f"the schema is nested deeper than {MAX_DEPTH} levels")
 
 
-class _Sum:
-    """Adds up the work, each definition once."""
+class _WorkCounter:
+    """Counts the work of a document, each definition once."""
 
     def __init__(self, document: dict[str, Any]) -> None:
         self._known: dict[int, int] = {}
@@ -139,7 +139,7 @@ class _Sum:
         return node, root
 
     def _index(self, document: dict[str, Any]) -> None:
-        """Note what carries a name of its own: resources by `$id`, places by anchors."""
+        """Index the named subschemas: resources by `$id`, other places by anchors."""
         from urllib.parse import urljoin
 
         stack: list[tuple[Any, dict[str, Any]]] = [(document, document)]

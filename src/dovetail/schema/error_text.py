@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
 
-_SHOWN = 60
+_MAX_PREVIEW = 60
 _MAX_NAMES = 20
 
-# Keyword -> sentence; `{got}` is the value, the other names are the keyword's own facts.
+# Keyword -> sentence; `{got}` is the value, the other names are the facts of that keyword.
 _SENTENCES = {
     "const": "must be {expected_value}, not {got}",
     "exclusiveMaximum": "must be less than {limit}, not {got}",
@@ -32,35 +32,35 @@ _SENTENCES = {
 }
 
 
-def describe(error: ValidationError) -> list[str]:
-    """The sentences for one error; several where it covers several names."""
-    return [located(error.instance_path, text) for text in _texts(error)]
+def error_sentences(error: ValidationError) -> list[str]:
+    """The sentences for one validation error; several if it concerns several properties."""
+    return [with_path(error.instance_path, text) for text in _texts(error)]
 
 
-def located(path: Iterable[int | str], text: str) -> str:
-    """A sentence with the place it is about in front: `items[2].name: must be ...`."""
+def with_path(path: Iterable[int | str], text: str) -> str:
+    """A sentence with the path it is about in front: `items[2].name: must be ...`."""
     place = ""
     for step in path:
         place += f"[{step}]" if isinstance(step, int) else f".{step}" if place else step
     return f"{place}: {text}" if place else text
 
 
-def shown(value: object) -> str:
-    """A value as JSON, cut so that a peer cannot make an error message long."""
+def json_preview(value: object) -> str:
+    """A value as JSON, shortened so that a peer cannot make an error message long."""
     import msgspec
 
-    if isinstance(value, str) and len(value) > _SHOWN:
-        value = value[:_SHOWN]
+    if isinstance(value, str) and len(value) > _MAX_PREVIEW:
+        value = value[:_MAX_PREVIEW]
         return msgspec.json.encode(value).decode()[:-1] + '..."'
     try:
         text = msgspec.json.encode(value).decode()
     except (TypeError, ValueError, RecursionError):
         text = type(value).__name__
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+    return text if len(text) <= _MAX_PREVIEW else text[:_MAX_PREVIEW] + "..."
 
 
-def kind_of(value: object) -> str:
-    """The JSON type of a value, as a schema would name it."""
+def json_type(value: object) -> str:
+    """The JSON type of a value, as schemas name it."""
     if isinstance(value, bool):
         return "boolean"
     names: tuple[tuple[Any, str], ...] = (
@@ -74,13 +74,13 @@ def _texts(error: ValidationError) -> list[str]:
     keyword = error.kind.name
     facts = error.kind.as_dict()
     if keyword == "required":
-        return [f"the required property {shown(facts['property'])} is missing"]
+        return [f"the required property {json_preview(facts['property'])} is missing"]
     if keyword in ("additionalProperties", "unevaluatedProperties"):
-        return [f"unknown property {shown(name)}" for name in facts["unexpected"][:_MAX_NAMES]]
+        return [f"unknown property {json_preview(name)}" for name in facts["unexpected"][:_MAX_NAMES]]
     if keyword == "type":
         return [_type_text(facts["types"], error.instance)]
     if keyword == "enum":
-        return [f"must be one of {_options(facts['options'])}, not {shown(error.instance)}"]
+        return [f"must be one of {_options(facts['options'])}, not {json_preview(error.instance)}"]
     if keyword in ("anyOf", "oneOf") and facts.get("context"):
         return [_alternatives(error, facts["context"])]
     if keyword == "propertyNames":
@@ -92,24 +92,24 @@ def _texts(error: ValidationError) -> list[str]:
 
 
 def _fill(sentence: str, facts: dict[str, Any], instance: object) -> str:
-    told = {name: value if name in ("format", "pattern") else shown(value) for name, value in facts.items()}
-    return sentence.format(got=shown(instance), **told)
+    told = {name: value if name in ("format", "pattern") else json_preview(value) for name, value in facts.items()}
+    return sentence.format(got=json_preview(instance), **told)
 
 
 def _type_text(types: Sequence[str], instance: object) -> str:
-    kind = kind_of(instance)
-    got = kind if kind in ("object", "array", "null") else f"the {kind} {shown(instance)}"
+    kind = json_type(instance)
+    got = kind if kind in ("object", "array", "null") else f"the {kind} {json_preview(instance)}"
     expected = " or ".join(sorted(types, key=lambda name: name == "null"))
     return f"must be of type {expected}, not {got}"
 
 
 def _options(options: Sequence[object]) -> str:
-    told = ", ".join(shown(option) for option in options[:_MAX_NAMES])
+    told = ", ".join(json_preview(option) for option in options[:_MAX_NAMES])
     return told + (", ..." if len(options) > _MAX_NAMES else "")
 
 
 def _alternatives(error: ValidationError, branches: Sequence[Sequence[ValidationError]]) -> str:
-    """One sentence for a union: the types it takes, or what is wrong with the closest alternative."""
+    """One sentence for a union: the allowed types, or the errors of the closest alternatives."""
     here = len(error.instance_path)
     wrong_type = [_type_clash(branch, here) for branch in branches]
     if all(wrong_type):
@@ -118,7 +118,7 @@ def _alternatives(error: ValidationError, branches: Sequence[Sequence[Validation
     close = [branch for branch, clash in zip(branches, wrong_type, strict=True) if not clash and branch]
     told: list[str] = []
     for branch in close[:4]:
-        inner = [located(list(e.instance_path)[here:], text) for e in branch[:3] for text in _texts(e)]
+        inner = [with_path(list(e.instance_path)[here:], text) for e in branch[:3] for text in _texts(e)]
         told.append("; ".join(inner))
     if len(told) == 1:
         return told[0]
@@ -133,11 +133,11 @@ def _type_clash(branch: Sequence[ValidationError], depth: int) -> list[str] | No
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= 4 * _SHOWN else text[: 4 * _SHOWN] + "..."
+    return text if len(text) <= 4 * _MAX_PREVIEW else text[: 4 * _MAX_PREVIEW] + "..."
 
 
-def readable(error: Exception) -> str:
-    """An error of msgspec in the form of the others: the place first, then what is wrong."""
+def conversion_error(error: Exception) -> str:
+    """The text of a msgspec conversion error in the form of the other sentences: path first, then the reason."""
     text, _, place = str(error).partition(" - at `")
     place = place.rstrip("`").removeprefix("$").removeprefix(".")
     text = _cut(text.replace("`", ""))

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 from dovetail.types.errors import LocalError
 
-from .error_text import shown
+from .error_text import json_preview
 
 FORMATS = ("date", "date-time", "email", "uri")
-"""The formats a form may name (elicitation, "Requested Schema")."""
+"""The formats allowed in a form (elicitation, "Requested Schema")."""
 
 _COMPOSED = ("$ref", "$dynamicRef", "allOf", "anyOf", "if", "not", "oneOf", "prefixItems", "properties")
 COUNTS = ("minLength", "maxLength", "minItems", "maxItems")
@@ -18,10 +18,10 @@ NUMBERS = ("minimum", "maximum")
 
 
 def check_form(schema: object) -> None:
-    """Refuse what is no form with a LocalError that names the field.
+    """Raise a LocalError, which names the field, for a schema that is no form.
 
     A form is an object of strings, numbers, booleans and choices, without nesting (elicitation, "Requested
-    Schema"). Further keywords that a reader may ignore are let through.
+    Schema"). Further keywords that a client may ignore are allowed.
     """
     if not isinstance(schema, dict):
         raise LocalError("a form is a schema, so it must be an object")
@@ -32,7 +32,7 @@ def check_form(schema: object) -> None:
     for name, field in cast("dict[str, Any]", fields).items():
         fault = _fault(field)
         if fault is not None:
-            raise LocalError(f"the field {shown(name)} of the form {fault}")
+            raise LocalError(f"the field {json_preview(name)} of the form {fault}")
     if not _texts(required) or not set(required) <= fields.keys():
         raise LocalError('"required" of a form must be a list of its fields')
     composed = [word for word in _COMPOSED if word in form and word != "properties"]
@@ -41,7 +41,7 @@ def check_form(schema: object) -> None:
 
 
 def choices(field: dict[str, Any]) -> list[str] | None:
-    """The values a field lets a person choose from, or None when it is no choice."""
+    """The values of a field from which the user chooses, or None if it is no choice."""
     if "items" in field:
         return choices(field["items"])
     titled = field.get("oneOf", field.get("anyOf"))
@@ -51,13 +51,13 @@ def choices(field: dict[str, Any]) -> list[str] | None:
 
 
 def _fault(field: object) -> str | None:
-    """What makes a field unfit for a form, to follow the field's name in a sentence."""
+    """The reason why a field is not allowed in a form, to follow the name of the field in a sentence."""
     if not isinstance(field, dict):
         return "must be a schema"
     known = cast("dict[str, Any]", field)
     kind = known.get("type")
-    judge = _KINDS.get(kind) if isinstance(kind, str) else None
-    if judge is None:
+    fault_of_kind = _FAULTS_BY_TYPE.get(kind) if isinstance(kind, str) else None
+    if fault_of_kind is None:
         return _wrong_kind(known, kind)
     for word in ("title", "description"):
         if not isinstance(known.get(word, ""), str):
@@ -68,7 +68,7 @@ def _fault(field: object) -> str | None:
     for word in NUMBERS:
         if not _is_number(known.get(word, 0)):
             return f"has a {word} that is no number"
-    return judge(known) or _default_fault(known)
+    return fault_of_kind(known) or _default_fault(known)
 
 
 def _wrong_kind(field: dict[str, Any], kind: object) -> str:
@@ -76,7 +76,7 @@ def _wrong_kind(field: dict[str, Any], kind: object) -> str:
         return "is an object; a form is flat, so ask for its parts one by one"
     if kind is None or isinstance(kind, list):
         return "may be of several types; a field of a form has one"
-    return f"is of type {shown(kind)}; a form has string, number, integer, boolean and choices"
+    return f"is of type {json_preview(kind)}; a form has string, number, integer, boolean and choices"
 
 
 def _string_fault(field: dict[str, Any]) -> str | None:
@@ -87,7 +87,7 @@ def _string_fault(field: dict[str, Any]) -> str | None:
     if "contentEncoding" in field:
         return "is binary, which nobody can type"
     if "format" in field and field["format"] not in FORMATS:
-        return f"has the format {shown(field['format'])}; a form has {', '.join(FORMATS)}"
+        return f"has the format {json_preview(field['format'])}; a form has {', '.join(FORMATS)}"
     return _composed_fault(field)
 
 
@@ -121,8 +121,8 @@ def _labelled(option: dict[str, Any]) -> bool:
 
 
 def _composed_fault(field: dict[str, Any], *allowed: str) -> str | None:
-    found = [word for word in _COMPOSED if word in field and word not in allowed]
-    return f"uses {found[0]}, which a form cannot show" if found else None
+    used = [word for word in _COMPOSED if word in field and word not in allowed]
+    return f"uses {used[0]}, which a form cannot show" if used else None
 
 
 def _default_fault(field: dict[str, Any]) -> str | None:
@@ -134,8 +134,8 @@ def _default_fault(field: dict[str, Any]) -> str | None:
     elif options is not None:
         fits = default in options
     else:
-        fits = _DEFAULTS[field["type"]](default)
-    return None if fits else f"has the default {shown(default)}, which does not fit it"
+        fits = _IS_VALID_DEFAULT[field["type"]](default)
+    return None if fits else f"has the default {json_preview(default)}, which does not fit it"
 
 
 def _texts(value: object) -> bool:
@@ -150,14 +150,14 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-_KINDS: dict[str, Callable[[dict[str, Any]], str | None]] = {
+_FAULTS_BY_TYPE: dict[str, Callable[[dict[str, Any]], str | None]] = {
     "string": _string_fault,
     "number": _composed_fault,
     "integer": _composed_fault,
     "boolean": _composed_fault,
     "array": _array_fault,
 }
-_DEFAULTS: dict[str, Callable[[object], bool]] = {
+_IS_VALID_DEFAULT: dict[str, Callable[[object], bool]] = {
     "string": lambda value: isinstance(value, str),
     "number": _is_number,
     "integer": lambda value: _is_number(value) and float(cast("float", value)).is_integer(),

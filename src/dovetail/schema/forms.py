@@ -11,17 +11,17 @@ from typing import Any, Protocol, cast
 
 from dovetail.types.errors import LocalError
 
-from .error_text import shown
+from .error_text import json_preview
 from .form_check import COUNTS, FORMATS, NUMBERS, check_form, choices
 from .validation import Validator, compile_schema
 
-_CHECKED = frozenset({"type", "enum", "items", "format", *COUNTS, *NUMBERS})
-_BEYOND = frozenset({"pattern", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "uniqueItems"})
-"""Limits that are no part of a form, but that JSON Schema knows and authors use."""
+_FORM_LIMITS = frozenset({"type", "enum", "items", "format", *COUNTS, *NUMBERS})
+_EXTRA_LIMITS = frozenset({"pattern", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "uniqueItems"})
+"""Limits that are no part of a form, but that authors use and JSON Schema can check."""
 
 
 class FormRules(Protocol):
-    """The part of a revision that says which forms it can carry."""
+    """The attributes of a revision that decide which forms it can carry."""
 
     @property
     def name(self) -> str: ...
@@ -30,7 +30,7 @@ class FormRules(Protocol):
 
 
 def fit_form(schema: dict[str, Any], revision: FormRules) -> dict[str, Any]:
-    """The form as a revision writes it; raises LocalError when it cannot ask for that at all."""
+    """Convert a form to a revision; raises LocalError if the revision cannot ask for one of its fields."""
     if revision.form == "absent":
         raise LocalError(f"revision {revision.name} has no forms")
     if revision.form == "rich":
@@ -41,12 +41,12 @@ def fit_form(schema: dict[str, Any], revision: FormRules) -> dict[str, Any]:
         raise LocalError(
             f"revision {revision.name} has no choice of several, which the field {several[0]} of the form needs"
         )
-    fitted = {name: _plain(field) for name, field in fields.items()}
+    fitted = {name: _plain_field(field) for name, field in fields.items()}
     return {**{key: value for key, value in schema.items() if key != "$schema"}, "properties": fitted}
 
 
 def fill_defaults(schema: dict[str, Any], content: dict[str, Any]) -> dict[str, Any]:
-    """The content in the order of the form, with the form's defaults for fields that were left out."""
+    """The content in the order of the form, with the defaults of the fields that it leaves out."""
     filled: dict[str, Any] = {}
     for name, field in schema["properties"].items():
         if name in content:
@@ -108,12 +108,12 @@ def problems(schema: dict[str, Any], content: dict[str, Any]) -> list[str]:
 
 def _compile_flat(schema: dict[str, Any]) -> Validator:
     try:
-        return compile_schema(_judged_form(schema, _CHECKED | _BEYOND), formats=True)
+        return compile_schema(_checked_form(schema, _FORM_LIMITS | _EXTRA_LIMITS), formats=True)
     except LocalError:
-        return compile_schema(_judged_form(schema, _CHECKED), formats=True)
+        return compile_schema(_checked_form(schema, _FORM_LIMITS), formats=True)
 
 
-def _plain(field: dict[str, Any]) -> dict[str, Any]:
+def _plain_field(field: dict[str, Any]) -> dict[str, Any]:
     kept = {
         key: value
         for key, value in field.items()
@@ -125,33 +125,33 @@ def _plain(field: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _judged_form(schema: dict[str, Any], words: frozenset[str]) -> dict[str, Any]:
+def _checked_form(schema: dict[str, Any], words: frozenset[str]) -> dict[str, Any]:
     return {
         "type": "object",
-        "properties": {name: _judged(field, words) for name, field in schema["properties"].items()},
+        "properties": {name: _checked_field(field, words) for name, field in schema["properties"].items()},
         "required": schema.get("required", []),
         "additionalProperties": False,
     }
 
 
-def _judged(field: dict[str, Any], words: frozenset[str]) -> dict[str, Any]:
-    """A field with its options as one list, so that a wrong choice is one sentence."""
+def _checked_field(field: dict[str, Any], words: frozenset[str]) -> dict[str, Any]:
+    """The schema that checks a field, with its options as one list: a wrong choice then gives one sentence."""
     kept = {word: value for word, value in field.items() if word in words}
     if "items" in kept:
-        return {**kept, "items": _judged(kept["items"], words)}
+        return {**kept, "items": _checked_field(kept["items"], words)}
     options = choices(field)
     return kept if options is None else {**kept, "enum": options}
 
 
-_ROOTS = ("$defs", "definitions")
-_MAX_STEPS = 20
-_KEPT = ("$schema", "type", "title", "description", "properties", "required")
+_DEFINITIONS = ("$defs", "definitions")
+_MAX_REFERENCES = 20
+_FORM_KEYWORDS = ("$schema", "type", "title", "description", "properties", "required")
 
 
 def flat_form(schema: dict[str, Any]) -> dict[str, Any]:
-    """A peer's form in the words of the newest revision; raises LocalError when it is no form even then.
+    """Convert a peer's form to the style of the newest revision; raises LocalError if the result is no form.
 
-    A field that may be null is one that may be left out.
+    A field that may be null becomes an optional field.
     """
     fields: dict[str, Any] = {}
     optional: set[str] = set()
@@ -160,7 +160,7 @@ def flat_form(schema: dict[str, Any]) -> dict[str, Any]:
         fields[name], nullable = flat_field(field, schema)
         if nullable:
             optional.add(name)
-    form = {key: schema[key] for key in _KEPT if key in schema}
+    form = {key: schema[key] for key in _FORM_KEYWORDS if key in schema}
     if isinstance(written, dict):
         form["properties"] = fields
     if optional and isinstance(form.get("required"), list):
@@ -170,18 +170,18 @@ def flat_form(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def flat_field(field: Any, root: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """A field without references, unions with null and constants, and whether null was one of its values.
+    """Convert a field to one without references, unions with null and constants; also returns True if it may be null.
 
-    What has no such form is left as it is, for `check_form` to refuse.
+    Parts that cannot be converted are left as they are, for `check_form` to refuse.
     """
     if not isinstance(field, dict):
         raise LocalError("a field of a form must be a schema")
-    flat, nullable = _unfolded(cast("dict[str, Any]", field), root)
+    flat, nullable = _resolved(cast("dict[str, Any]", field), root)
     kind: Any = flat.get("type")
     if isinstance(kind, list):
         kinds = [name for name in cast("list[Any]", kind) if name != "null"]
         nullable = nullable or len(kinds) < len(cast("list[Any]", kind))
-        # An exact decimal may come as a string or a number; a person types a number.
+        # An exact decimal is a string or a number in JSON; a user types a number.
         flat["type"] = "number" if kinds == ["number", "string"] else kinds[0] if len(kinds) == 1 else kinds
     if "const" in flat:
         flat["enum"] = [flat.pop("const")]
@@ -209,12 +209,12 @@ def _flat_items(items: Any, root: dict[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def _unfolded(field: dict[str, Any], root: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Follow references and unions that have one member besides null; what stands beside them wins."""
+def _resolved(field: dict[str, Any], root: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+    """Resolve references and unions with one member besides null; keywords beside them take precedence."""
     flat, nullable = dict(field), False
-    for _ in range(_MAX_STEPS):
+    for _ in range(_MAX_REFERENCES):
         if "$ref" in flat:
-            target = _target(flat.pop("$ref"), root)
+            target = _definition(flat.pop("$ref"), root)
             # The title of a definition is the name of a class, not the label of this field.
             flat = {key: value for key, value in target.items() if key != "title"} | flat
             continue
@@ -233,17 +233,17 @@ def _unfolded(field: dict[str, Any], root: dict[str, Any]) -> tuple[dict[str, An
     raise LocalError("a field of a form refers to itself")
 
 
-def _target(ref: Any, root: dict[str, Any]) -> dict[str, Any]:
-    for place in _ROOTS:
+def _definition(ref: Any, root: dict[str, Any]) -> dict[str, Any]:
+    for place in _DEFINITIONS:
         name = ref.removeprefix(f"#/{place}/") if isinstance(ref, str) else ""
-        found: Any = root.get(place)
-        if isinstance(found, dict) and isinstance(found.get(name), dict):  # pyright: ignore[reportUnknownMemberType]
-            return cast("dict[str, dict[str, Any]]", found)[name]
-    raise LocalError(f"the form refers to {shown(ref)}, which it does not define")
+        definitions: Any = root.get(place)
+        if isinstance(definitions, dict) and isinstance(definitions.get(name), dict):  # pyright: ignore[reportUnknownMemberType]
+            return cast("dict[str, dict[str, Any]]", definitions)[name]
+    raise LocalError(f"the form refers to {json_preview(ref)}, which it does not define")
 
 
 def _close_limits(field: dict[str, Any]) -> None:
-    """For whole numbers more than 0 is at least 1, which a form can say."""
+    """Replace exclusive limits of integers by inclusive ones, which a form can express: above 0 is at least 1."""
     if field.get("type") != "integer":
         return
     for word, closed, step in (("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "maximum", -1)):

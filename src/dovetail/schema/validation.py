@@ -1,12 +1,12 @@
-"""JSON Schema as a check: compiled once, no network, linear-time patterns, problems a model can act on."""
+"""JSON Schema validation: compiled once, no network access, linear-time patterns, errors that a model can act on."""
 
 from __future__ import annotations
 
 import itertools
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from dovetail.schema.cost import count, work
-from dovetail.schema.error_text import describe
+from dovetail.schema.cost import count_values, schema_cost
+from dovetail.schema.error_text import error_sentences
 from dovetail.types.errors import LocalError
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 MAX_PROBLEMS = 20
 MAX_EXPLAINED = 50_000
-"""Values times subschemas up to which problems are listed: an error costs a thousand times a check."""
+"""Values times subschemas up to which errors are listed: describing one costs a thousand times as much as a check."""
 
 TOO_LARGE = "the value does not fit the schema; it is too large to say where"
 
@@ -25,45 +25,45 @@ _DIALECTS = {
 
 
 class Validator:
-    """A compiled schema; safe to share, holds no state."""
+    """A compiled schema. It has no state, and can be shared between threads."""
 
-    def __init__(self, inner: Draft202012Validator | Draft7Validator, work: int) -> None:
+    def __init__(self, inner: Draft202012Validator | Draft7Validator, cost: int) -> None:
         self._inner = inner
-        self._explained = MAX_EXPLAINED // work
+        self._explained = MAX_EXPLAINED // cost
 
     def is_valid(self, value: object) -> bool:
-        """Whether a value of JSON builtins fits."""
+        """True if a value of JSON builtins is valid."""
         return self._inner.is_valid(value)
 
     def problems(self, value: object) -> list[str]:
-        """What is wrong with a value, one sentence each, at most twenty; empty when it fits."""
+        """The validation errors of a value, one sentence each, at most `MAX_PROBLEMS`; empty if it is valid."""
         if self._inner.is_valid(value):
             return []
-        # The engine collects every error before it hands out the first: not for a million of them.
-        if count(value, self._explained) > self._explained:
+        # The engine collects all errors before it returns the first: not for a million of them.
+        if count_values(value, self._explained) > self._explained:
             return [TOO_LARGE]
-        found = list(itertools.islice(self._inner.iter_errors(value), MAX_PROBLEMS + 1))
-        told = [text for error in found[:MAX_PROBLEMS] for text in describe(error)]
-        if len(found) > MAX_PROBLEMS:
-            told.append("there are more problems than these")
-        return list(dict.fromkeys(told))
+        errors = list(itertools.islice(self._inner.iter_errors(value), MAX_PROBLEMS + 1))
+        sentences = [text for error in errors[:MAX_PROBLEMS] for text in error_sentences(error)]
+        if len(errors) > MAX_PROBLEMS:
+            sentences.append("there are more problems than these")
+        return list(dict.fromkeys(sentences))
 
 
 def compile_schema(schema: dict[str, Any], *, formats: bool = False) -> Validator:
-    """Compile a schema of 2020-12 (the default) or draft-07; raises LocalError for one that cannot be used.
+    """Compile a schema of 2020-12 (the default) or draft-07; raises LocalError if it is not valid or too costly.
 
-    `format` is a remark unless `formats` makes it a check (2020-12 "Vocabularies for Semantic Content").
+    `format` is an annotation unless `formats` makes it an assertion (2020-12 "Vocabularies for Semantic Content").
     References stay inside the document and are never fetched (basic, "JSON Schema Usage"). Patterns run on an
     engine without backtracking, so that lookaround and back-references are refused here.
     """
     kind = dialect(schema)
-    cost = work(schema)
+    cost = schema_cost(schema)
     import jsonschema_rs
 
     validator = getattr(jsonschema_rs, _DIALECTS[kind])
     try:
         patterns = jsonschema_rs.RegexOptions()
-        inner = validator(schema, retriever=_refuse, pattern_options=patterns, validate_formats=formats)
+        inner = validator(schema, retriever=_refuse_reference, pattern_options=patterns, validate_formats=formats)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
         raise LocalError(f"the schema cannot be used: {_reason(error)}") from error
     return Validator(inner, cost)
@@ -81,7 +81,7 @@ def dialect(schema: dict[str, Any]) -> str:
     raise LocalError(f"the schema's dialect {name!r} is not supported; use 2020-12 or draft-07")
 
 
-def _refuse(uri: str) -> NoReturn:
+def _refuse_reference(uri: str) -> NoReturn:
     raise ValueError(f"references outside the document are not followed: {uri}")
 
 

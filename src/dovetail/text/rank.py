@@ -1,18 +1,18 @@
-"""Suggestions in the order in which they fit what was typed."""
+"""Ranking of completion suggestions by how well they match the typed text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 MAX_VALUES = 100
-"""The most that one answer may hold (completion, "Completion Results")."""
+"""The most values of one completion result (completion, "Completion Results")."""
 
 
-def ranked(values: Iterable[str], typed: str) -> list[str]:
-    """Each value once, the best fit first; equal ones stay in the order given, and nothing is left out.
+def rank_values(values: Iterable[str], typed: str) -> list[str]:
+    """Sort the values by relevance, without duplicates; equally good ones keep their order, and none is left out.
 
-    Best is what was typed, then what begins with it, what has a word that begins with it, what holds it,
-    what holds its letters in order, and the rest; case counts only between equals.
+    The order is: equal to the typed text, beginning with it, having a word that begins with it, containing it,
+    containing its letters in order, and the rest. Case decides only between equals.
     """
     unique = list(dict.fromkeys(values))
     if not typed:

@@ -1,7 +1,6 @@
-"""Taking secrets out of what is about to be shown to somebody else.
+"""Redaction of secrets in JSON values and texts, by field names and by the format of common secrets.
 
-By the name of a field, and by how a secret looks in a text. It knows the common ones, not every one: what
-must not be seen should not be logged (logging, "Security").
+It knows common formats, not all of them: secrets should not be logged in the first place (logging, "Security").
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ _PAIRS = frozenset({("api", "key"), ("private", "key"), ("access", "key"), ("sec
 _OPTION = re.compile(r"--?[A-Za-z][\w-]{0,60}")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
-# What may stand before such a name is a part of it, as in DB_PASSWORD.
+# A prefix may precede such a name, as in DB_PASSWORD.
 _NAMED = r"(?:password|passwd|pwd|passphrase|secret|token|authorization|cookie|(?:api|access|private|secret)[_-]?key)"
 _STATED = rf"{_NAMED}[\"']?\s{{0,3}}[=:]\s{{0,3}}"
 
-_SHAPES = (
+_PATTERNS = (
     (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*(?:-----END [A-Z ]*PRIVATE KEY-----)?"), REDACTED),
     (re.compile(r"\b(bearer|basic|token)(\s+)[A-Za-z0-9._~+/=-]{12,}", re.IGNORECASE), rf"\1\2{REDACTED}"),
     (re.compile(r"\beyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*)?"), REDACTED),
@@ -49,34 +48,34 @@ _HINT_WORDS = (
     *("secret", "key", "authorization", "cookie"),
 )
 _HINT = re.compile("|".join(map(re.escape, _HINT_WORDS)))
-"""Each shape has one of these in it, in small letters: most texts have none, and are done with at once."""
+"""Each pattern contains one of these in lower case. Most texts contain none, and need no further search."""
 
 
 def redact(value: Any) -> Any:
-    """The same JSON value without the secrets in it."""
+    """A copy of a JSON value with its secrets replaced by `REDACTED`."""
     return _redact(value, 0)
 
 
 def redact_text(text: str) -> str:
-    """The same text without what looks like a secret."""
+    """The text with everything that looks like a secret replaced by `REDACTED`."""
     if _HINT.search(text.lower()) is None:
         return text
-    for pattern, instead in _SHAPES:
-        text = pattern.sub(instead, text)
+    for pattern, replacement in _PATTERNS:
+        text = pattern.sub(replacement, text)
     return text
 
 
 @functools.lru_cache(maxsize=1024)
 def is_secret(name: str) -> bool:
-    """Whether a field of this name holds a secret."""
+    """True if a field of this name is assumed to hold a secret."""
     words = [word.lower() for word in _WORD.findall(name[:200])]
     if any(pair in _PAIRS for pair in pairwise(words)):
         return True
     return bool(words) and (words[-1] in _NAMES or (words[0] in _NAMES and words[-1] in ("value", "header", "text")))
 
 
-def names_secret(word: object) -> bool:
-    """Whether a word of a command line, such as `--token`, says that the next one is a secret."""
+def is_secret_option(word: object) -> bool:
+    """True for a command-line option, such as `--token`, whose value is a secret."""
     return isinstance(word, str) and _OPTION.fullmatch(word) is not None and is_secret(word)
 
 
@@ -91,7 +90,9 @@ def _redact(value: Any, depth: int) -> Any:
     if isinstance(value, list):
         items = cast("list[Any]", value)
         return [
-            REDACTED if isinstance(item, str) and index and names_secret(items[index - 1]) else _redact(item, depth + 1)
+            REDACTED
+            if isinstance(item, str) and index and is_secret_option(items[index - 1])
+            else _redact(item, depth + 1)
             for index, item in enumerate(items)
         ]
     return value

@@ -1,4 +1,7 @@
-"""Taking out of texts what a person does not see and a terminal or a model obeys."""
+"""Removal of terminal escape sequences, control characters and invisible characters from text.
+
+A user does not see them, but a terminal or a model may obey them.
+"""
 
 from __future__ import annotations
 
@@ -23,21 +26,21 @@ _INVISIBLE = {
         *range(0xFFF9, 0xFFFC),
         *range(0xE0000, 0xE0080),
     )
-    if code not in (0x200C, 0x200D)  # letters of some scripts, and emoji, are joined and parted by these
+    if code not in (0x200C, 0x200D)  # joiners, which letters of some scripts and emoji need
 }
-_UNSEEN = {**_CONTROLS, **_INVISIBLE}
+_REMOVED = {**_CONTROLS, **_INVISIBLE}
 _BYTES = frozenset({"data", "blob"})
 
 
 def clean_text(text: str) -> str:
-    """The text without terminal sequences, control characters, and invisible or text-turning characters."""
+    """The text without escape sequences, control characters, and invisible or bidirectional formatting characters."""
     if "\x1b" in text:
         text = _ESCAPES.sub("", text)
-    return text.translate(_UNSEEN)
+    return text.translate(_REMOVED)
 
 
 def clean(value: Any) -> Any:
-    """The same JSON value with every text in it cleaned; binary data and the names of fields stay as they are."""
+    """A copy of a JSON value with all its texts cleaned; binary data and field names stay as they are."""
     return _clean(value, 0)
 
 

@@ -67,7 +67,7 @@ def answers(line: bytes, id: Id) -> bool:
         return any(_is_answer(each, id) for each in _heard_batch(line))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         # What cannot be read may still be known as the answer by its beginning.
-        from dovetail.wire.recover_id import outline as salvage
+        from dovetail.wire.recover_id import recover as salvage
 
         seen = salvage(line)
         return seen.reply and seen.id == id and type(seen.id) is type(id)

@@ -1,4 +1,4 @@
-"""What params and results have in common."""
+"""Base types of params and results: paging, caching, retries of multi round-trip requests."""
 
 from typing import Any, Literal
 
@@ -27,22 +27,22 @@ class Result(Value, kw_only=True):
 
 
 class CacheableResult(Result, kw_only=True):
-    """A result that says for how long, and by whom, it may be kept (2026-07-28 server/utilities/caching)."""
+    """A result that may be cached: for how long, and whether by shared caches (2026-07-28 server/utilities/caching)."""
 
     ttl_ms: int | None = None
     cache_scope: CacheScope | None = None
 
 
 class PageResult(CacheableResult, kw_only=True):
-    """One page of a list; `next_cursor` leads to the next."""
+    """One page of a list; `next_cursor` requests the next one."""
 
     next_cursor: str | None = None
 
 
 class RetriedParams(Value, kw_only=True):
-    """Params of a request that the server may answer with questions, and that then comes again with answers.
+    """Params of a request that the server may answer with `input_required`; the client then retries it with the input.
 
-    The answers are plain objects: which result each of them is follows from the question (2026-07-28
+    The input responses are plain objects: the type of each follows from its input request (2026-07-28
     basic/patterns/mrtr).
     """
 

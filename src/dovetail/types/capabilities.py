@@ -1,4 +1,4 @@
-"""Who a peer is and what it can do."""
+"""Identity and capabilities of clients and servers."""
 
 from typing import Any, Literal
 
@@ -6,7 +6,7 @@ from .serialization import Value
 
 
 class Icon(Value):
-    """A picture that stands for a server, a tool, a resource or a prompt."""
+    """An icon of a server, a tool, a resource or a prompt."""
 
     src: str
     mime_type: str | None = None
@@ -26,40 +26,40 @@ class Implementation(Value):
 
 
 class ListCapability(Value):
-    """The peer has a list of this kind, and may tell when it changes."""
+    """The peer has a list of this kind, and may send notifications when it changes."""
 
     list_changed: bool | None = None
 
 
 class ResourcesCapability(Value):
-    """The server has resources, may tell when their list changes, and may watch single ones."""
+    """The server has resources; it may offer subscriptions, and notifications when the list changes."""
 
     subscribe: bool | None = None
     list_changed: bool | None = None
 
 
 class RootsCapability(Value):
-    """The client has roots, and may tell when they change."""
+    """The client has roots, and may send notifications when they change."""
 
     list_changed: bool | None = None
 
 
 class SamplingCapability(Value):
-    """The client can ask a model, with context of other servers and with tools where it says so."""
+    """The client supports sampling, with context from servers and with tools if declared."""
 
     context: dict[str, Any] | None = None
     tools: dict[str, Any] | None = None
 
 
 class ElicitationCapability(Value):
-    """The client can ask its user: with a form (also when it says nothing), or by opening a page."""
+    """The client supports elicitation: by form (also if neither is declared), or by URL."""
 
     form: dict[str, Any] | None = None
     url: dict[str, Any] | None = None
 
 
 class ClientCapabilities(Value, kw_only=True):
-    """What a client can do for a server."""
+    """Capabilities that a client declares."""
 
     roots: RootsCapability | None = None
     sampling: SamplingCapability | None = None
@@ -70,7 +70,7 @@ class ClientCapabilities(Value, kw_only=True):
 
 
 class ServerCapabilities(Value, kw_only=True):
-    """What a server can do for a client."""
+    """Capabilities that a server declares."""
 
     tools: ListCapability | None = None
     resources: ResourcesCapability | None = None

@@ -1,4 +1,4 @@
-"""What a server asks of a client: a model's answer, a user's answer, the roots; and asking in rounds."""
+"""Requests from servers to clients: sampling, elicitation and roots, direct or as input requests of another request."""
 
 from typing import Any, Literal, TypeAlias
 
@@ -12,13 +12,13 @@ from .tools import Tool
 
 
 class ModelHint(Value):
-    """Part of the name of a model that would do."""
+    """Part of the name of a suitable model."""
 
     name: str | None = None
 
 
 class ModelPreferences(Value, kw_only=True):
-    """What matters in the choice of a model, each from 0 to 1."""
+    """Preferences for the choice of a model; each priority is from 0 to 1."""
 
     hints: list[ModelHint] | None = None
     cost_priority: int | float | None = None
@@ -27,14 +27,14 @@ class ModelPreferences(Value, kw_only=True):
 
 
 class SamplingMessage(Value):
-    """One message of the conversation that a model is to go on with."""
+    """One message of the conversation that a model is to continue."""
 
     role: Role
     content: SamplingContent | list[SamplingContent]
 
 
 class ToolChoice(Value):
-    """Whether the model may or must use the tools given."""
+    """The model's use of the given tools: allowed, required or none."""
 
     mode: Literal["auto", "required", "none"] | None = None
 
@@ -56,7 +56,7 @@ class CreateMessageParams(Value):
 
 
 class CreateMessageResult(Value):
-    """What the model said."""
+    """Result of `sampling/createMessage`: the model's answer."""
 
     role: Role
     content: SamplingContent | list[SamplingContent]
@@ -82,7 +82,7 @@ class ElicitParams(Value):
 
 
 class ElicitResult(Value):
-    """What the user did with the question; `content` only when it was accepted with a form."""
+    """Result of `elicitation/create`: the user's action; `content` only if a form was accepted."""
 
     action: Literal["accept", "decline", "cancel"]
     content: dict[str, Any] | None = None
@@ -102,25 +102,25 @@ class Root(Value):
 
 
 class ListRootsResult(Value):
-    """The roots of a client."""
+    """Result of `roots/list`."""
 
     roots: list[Root] = msgspec.field(default_factory=list[Root])
 
 
 class SamplingRequest(Value, tag_field="method", tag="sampling/createMessage"):
-    """A question to the model, within a round."""
+    """An input request for sampling."""
 
     params: CreateMessageParams
 
 
 class ElicitRequest(Value, tag_field="method", tag="elicitation/create"):
-    """A question to the user, within a round."""
+    """An input request for elicitation."""
 
     params: ElicitParams
 
 
 class RootsRequest(Value, tag_field="method", tag="roots/list"):
-    """A question for the roots, within a round."""
+    """An input request for the roots."""
 
     params: EmptyParams | None = None
 
@@ -128,15 +128,15 @@ class RootsRequest(Value, tag_field="method", tag="roots/list"):
 InputRequest: TypeAlias = SamplingRequest | ElicitRequest | RootsRequest
 
 
-def method_of(question: InputRequest) -> str:
-    """The method that a question is a request for."""
-    return str(type(question).__struct_config__.tag)
+def method_of(request: InputRequest) -> str:
+    """The method of an input request."""
+    return str(type(request).__struct_config__.tag)
 
 
 class InputRequired(Value, tag_field="resultType", tag="input_required"):
-    """An answer that asks back: the request is to come again with the answers and the state as it was given.
+    """A result that asks for input: the client retries the request with the input and with the state unchanged.
 
-    At least one of the two must be there (2026-07-28 basic/patterns/mrtr, "InputRequiredResult").
+    At least one of `requests` and `state` must be present (2026-07-28 basic/patterns/mrtr, "InputRequiredResult").
     """
 
     requests: dict[str, InputRequest] | None = msgspec.field(default=None, name="inputRequests")

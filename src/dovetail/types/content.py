@@ -1,4 +1,4 @@
-"""Blocks of content, and the contents of resources."""
+"""Content blocks, and contents of resources."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import msgspec
 
 from .capabilities import Icon
-from .serialization import Either, Value
+from .serialization import UntaggedUnion, Value
 
 Role = Literal["user", "assistant"]
 
 
 class Annotations(Value):
-    """Whom a piece of content is for, how much it matters, and when it last changed."""
+    """Audience, priority and last modification of a content block or a resource."""
 
     audience: list[Role] | None = None
     priority: int | float | None = None
@@ -20,7 +20,7 @@ class Annotations(Value):
 
 
 class Text(Value, tag="text"):
-    """A text."""
+    """A text block."""
 
     text: str
     annotations: Annotations | None = None
@@ -43,7 +43,7 @@ class Audio(Value, tag="audio"):
 
 
 class ResourceLink(Value, tag="resource_link"):
-    """A resource by its URI, to be read when it is wanted."""
+    """A link to a resource, which the client can read by its URI."""
 
     uri: str
     name: str
@@ -55,24 +55,24 @@ class ResourceLink(Value, tag="resource_link"):
     annotations: Annotations | None = None
 
 
-class _EitherContents(Either):
+class _ContentsUnion(UntaggedUnion):
     __slots__ = ()
 
     @classmethod
-    def choose(cls, obj: Mapping[str, object]) -> type[Value]:
+    def select_type(cls, obj: Mapping[str, object]) -> type[Value]:
         return BlobContents if "blob" in obj and "text" not in obj else TextContents
 
 
-class TextContents(Value, _EitherContents):
-    """The contents of a resource that is text."""
+class TextContents(Value, _ContentsUnion):
+    """The contents of a text resource."""
 
     uri: str
     text: str
     mime_type: str | None = None
 
 
-class BlobContents(Value, _EitherContents):
-    """The contents of a resource that is bytes; they are base64 on the wire."""
+class BlobContents(Value, _ContentsUnion):
+    """The contents of a binary resource; they are base64 on the wire."""
 
     uri: str
     blob: bytes
@@ -82,12 +82,12 @@ class BlobContents(Value, _EitherContents):
 if TYPE_CHECKING:
     Contents: TypeAlias = TextContents | BlobContents
 else:
-    # msgspec tells structs of a union apart by tags only, and these two have none.
-    Contents = _EitherContents
+    # msgspec distinguishes structs of a union by tags only, and these two have none.
+    Contents = _ContentsUnion
 
 
 class Embedded(Value, tag="resource"):
-    """A resource and its contents at once."""
+    """A resource embedded with its contents."""
 
     resource: Contents
     annotations: Annotations | None = None
@@ -97,7 +97,7 @@ Content: TypeAlias = Text | Image | Audio | ResourceLink | Embedded
 
 
 class ToolUse(Value, tag="tool_use"):
-    """A model's wish to have a tool called, in sampling."""
+    """A tool call that a model requests, in sampling."""
 
     id: str
     name: str
@@ -105,7 +105,7 @@ class ToolUse(Value, tag="tool_use"):
 
 
 class ToolResultContent(Value, tag="tool_result"):
-    """What came of a tool that a model wished for, in sampling."""
+    """The result of a tool call that a model requested, in sampling."""
 
     tool_use_id: str
     content: list[Content] = msgspec.field(default_factory=list[Content])

@@ -1,4 +1,4 @@
-"""The two errors that every package may raise; `protocol/errors.py` draws the whole tree."""
+"""The base errors, which every package may raise; the whole tree is drawn in `protocol/errors.py`."""
 
 _DISTRIBUTION = "dovetail-mcp"
 """The name on the package index; the import and the command are `dovetail`."""
@@ -9,7 +9,7 @@ class DovetailError(Exception):
 
 
 class LocalError(DovetailError):
-    """Dovetail was used in a way it cannot serve; the message says what to change."""
+    """Dovetail was used incorrectly; the message says what to change."""
 
 
 def missing_extra(extra: str, subject: str) -> LocalError:

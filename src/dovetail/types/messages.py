@@ -1,4 +1,4 @@
-"""What keeps a connection going: first contact, cancelling, progress, logging, completion, subscriptions."""
+"""Params and results of the base protocol and of utilities: lifecycle, progress, logging, completion, subscriptions."""
 
 from typing import Any, Literal, TypeAlias
 
@@ -21,7 +21,7 @@ class InitializeParams(Value):
 
 
 class InitializeResult(Value):
-    """The server's half of the handshake."""
+    """Result of `initialize`."""
 
     protocol_version: str
     capabilities: ServerCapabilities
@@ -30,7 +30,7 @@ class InitializeResult(Value):
 
 
 class DiscoverResult(CacheableResult):
-    """What a server of the envelope era can do; who it is stands in `_meta`."""
+    """Result of `server/discover` (envelope era); the server's `Implementation` is in `_meta`."""
 
     supported_versions: list[str]
     capabilities: ServerCapabilities
@@ -38,7 +38,7 @@ class DiscoverResult(CacheableResult):
 
 
 class CancelledParams(Value):
-    """Params of `notifications/cancelled`; only 2025-11-25 allows it to come without an id."""
+    """Params of `notifications/cancelled`; only 2025-11-25 allows it without an id."""
 
     request_id: Token | None = None
     reason: str | None = None
@@ -68,27 +68,27 @@ class LogParams(Value):
 
 
 class PromptReference(Value, tag="ref/prompt"):
-    """A prompt, by name, whose argument is to be completed."""
+    """The prompt, by name, whose argument is to be completed."""
 
     name: str
     title: str | None = None
 
 
 class ResourceReference(Value, tag="ref/resource"):
-    """A resource template whose variable is to be completed."""
+    """The resource template whose variable is to be completed."""
 
     uri: str
 
 
 class CompletionArgument(Value):
-    """The argument to complete and what was typed so far."""
+    """The argument to complete and the text typed so far."""
 
     name: str
     value: str
 
 
 class CompletionContext(Value):
-    """The arguments that are settled already."""
+    """The arguments that have their values already."""
 
     arguments: dict[str, str] | None = None
 
@@ -102,7 +102,7 @@ class CompleteParams(Value):
 
 
 class Completion(Value):
-    """The values that would do; at most 100 of them."""
+    """The suggested values, at most 100."""
 
     values: list[str] = msgspec.field(default_factory=list[str])
     total: int | None = None
@@ -110,13 +110,13 @@ class Completion(Value):
 
 
 class CompleteResult(Result):
-    """The answer to `completion/complete`."""
+    """Result of `completion/complete`."""
 
     completion: Completion
 
 
 class SubscriptionFilter(Value, kw_only=True):
-    """The changes that a client wants to hear of."""
+    """The notifications that a client subscribes to."""
 
     tools_list_changed: bool | None = None
     prompts_list_changed: bool | None = None
@@ -131,10 +131,10 @@ class ListenParams(Value):
 
 
 class AcknowledgedParams(Value):
-    """Params of `notifications/subscriptions/acknowledged`: the changes that the server will tell of."""
+    """Params of `notifications/subscriptions/acknowledged`: the notifications that the server will send."""
 
     notifications: SubscriptionFilter
 
 
 class ListenResult(Result):
-    """The end of a subscription; which one stands in `_meta`."""
+    """Result of `subscriptions/listen`, sent when the subscription ends; its id is in `_meta`."""

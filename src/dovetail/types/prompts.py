@@ -1,4 +1,4 @@
-"""Prompts and the messages they give."""
+"""Prompts and their messages."""
 
 import msgspec
 
@@ -9,7 +9,7 @@ from .serialization import Value
 
 
 class PromptArgument(Value):
-    """An argument that a prompt takes."""
+    """An argument of a prompt."""
 
     name: str
     title: str | None = None
@@ -18,7 +18,7 @@ class PromptArgument(Value):
 
 
 class Prompt(Value):
-    """A prompt as a list names it."""
+    """The definition of a prompt, as `prompts/list` returns it."""
 
     name: str
     title: str | None = None
@@ -48,7 +48,7 @@ class GetPromptParams(RetriedParams):
 
 
 class GetPromptResult(Result):
-    """The messages of a prompt."""
+    """Result of `prompts/get`."""
 
     messages: list[PromptMessage] = msgspec.field(default_factory=list[PromptMessage])
     description: str | None = None

@@ -1,4 +1,4 @@
-"""Resources and templates of resources."""
+"""Resources and resource templates."""
 
 import msgspec
 
@@ -9,7 +9,7 @@ from .serialization import Value
 
 
 class Resource(Value):
-    """A resource as a list names it."""
+    """The definition of a resource, as `resources/list` returns it."""
 
     uri: str
     name: str
@@ -22,7 +22,7 @@ class Resource(Value):
 
 
 class ResourceTemplate(Value):
-    """A family of resources, named by a URI template."""
+    """A family of resources with a URI template."""
 
     uri_template: str
     name: str
@@ -52,7 +52,7 @@ class ReadResourceParams(RetriedParams):
 
 
 class ReadResourceResult(CacheableResult):
-    """The contents of a resource; of a directory, say, more than one."""
+    """Result of `resources/read`; a directory, for example, may have more than one part."""
 
     contents: list[Contents] = msgspec.field(default_factory=list[Contents])
 

@@ -1,4 +1,4 @@
-"""Tasks as the 2025-11-25 revision has them: a request answered later."""
+"""Tasks of revision 2025-11-25: requests whose result is fetched later."""
 
 from typing import Literal
 
@@ -10,13 +10,13 @@ TaskStatus = Literal["working", "input_required", "completed", "failed", "cancel
 
 
 class TaskMetadata(Value):
-    """The wish to have a request run as a task, kept for `ttl` milliseconds."""
+    """Makes a request run as a task, whose result is kept for `ttl` milliseconds."""
 
     ttl: int | None = None
 
 
 class Task(Value):
-    """Where a task stands; times are ISO 8601, durations milliseconds, no `ttl` means for ever."""
+    """State of a task. Times are ISO 8601, durations milliseconds; no `ttl` means for ever."""
 
     task_id: str
     status: TaskStatus
@@ -28,7 +28,7 @@ class Task(Value):
 
 
 class TaskResult(Task):
-    """The answer to `tasks/get` and `tasks/cancel`."""
+    """Result of `tasks/get` and `tasks/cancel`."""
 
 
 class TaskStatusParams(Task):
@@ -42,11 +42,11 @@ class TaskParams(Value):
 
 
 class TaskPayload(Value):
-    """The answer to `tasks/result`: the result of the request itself, whose fields stand in `extra`."""
+    """Result of `tasks/result`: the result of the original request, whose fields are in `extra`."""
 
 
 class CreateTaskResult(Value):
-    """The first answer to a request that runs as a task."""
+    """First result of a request that runs as a task."""
 
     task: Task
 

@@ -1,4 +1,4 @@
-"""Tools: what they are, calling one, and what came of it."""
+"""Tools: definitions, calls and results."""
 
 from typing import Any, Literal, cast
 
@@ -11,7 +11,7 @@ from .serialization import Value, local_field
 from .tasks import TaskMetadata
 
 DATA_MARK = "dovetail/data"
-"""Key in a result's `_meta` that says where the bare value stands: "wrapped", "json" or "text"."""
+"""Key in the `_meta` of a result that says where the bare value is: "wrapped", "json" or "text"."""
 
 
 class ToolAnnotations(Value, kw_only=True):
@@ -25,13 +25,13 @@ class ToolAnnotations(Value, kw_only=True):
 
 
 class ToolExecution(Value):
-    """How a tool runs; so far only whether as a task (2025-11-25)."""
+    """Execution properties of a tool: its support for tasks (2025-11-25)."""
 
     task_support: Literal["forbidden", "optional", "required"] | None = None
 
 
 class Tool(Value):
-    """A tool as a list names it; `output_schema` is that of the bare value on every revision."""
+    """The definition of a tool; its `output_schema` describes the bare value on every revision."""
 
     name: str
     input_schema: dict[str, Any]
@@ -58,17 +58,17 @@ class CallToolParams(RetriedParams):
 
 
 class CallToolResult(Result):
-    """What came of a tool call.
+    """Result of `tools/call`.
 
-    `structured_content` is the bare value that the tool gave where Dovetail makes the result, and what
-    stood on the wire where Dovetail reads one; `data` is the bare value in both cases.
+    `structured_content` is the bare value that the tool returned where Dovetail makes the result, and the value
+    from the wire where Dovetail reads one; `data` is the bare value in both cases.
     """
 
     content: list[Content] = msgspec.field(default_factory=list[Content])
     structured_content: Any = msgspec.UNSET
     is_error: bool | None = False
     wrapped: bool = msgspec.field(default=False, name=local_field("wrapped"))
-    """The output schema is not of an object, so revisions that want one get `{"result": value}`."""
+    """The output schema is not of an object, so that revisions that require one get `{"result": value}`."""
 
     @property
     def text(self) -> str:
@@ -77,30 +77,30 @@ class CallToolResult(Result):
 
     @property
     def data(self) -> Any:
-        """The value that the tool gave, bare on every revision; None where it gave only content."""
+        """The value that the tool returned, bare on every revision; None if it returned only content."""
         structured = self.structured_content
         if structured is not msgspec.UNSET:
-            if _says_wrapped(self.meta) and isinstance(structured, dict) and "result" in structured:
+            if _is_wrapped(self.meta) and isinstance(structured, dict) and "result" in structured:
                 return cast("dict[str, Any]", structured)["result"]
             return cast(Any, structured)
         mark = self.meta.get(DATA_MARK) if self.meta else None
-        twin = self.first_text() if mark in ("json", "text") else None
-        if twin is None or mark == "text":
-            return twin
+        text = self.first_text() if mark in ("json", "text") else None
+        if text is None or mark == "text":
+            return text
         try:
-            return msgspec.json.decode(twin)
+            return msgspec.json.decode(text)
         except (msgspec.DecodeError, RecursionError):
-            return twin
+            return text
 
     def first_text(self) -> str | None:
-        """The first text block: the twin of the structured content, where there is one."""
+        """The first text block: the structured content as text, if there is structured content."""
         for block in self.content:
             if isinstance(block, Text):
                 return block.text
         return None
 
 
-def _says_wrapped(meta: dict[str, Any] | None) -> bool:
+def _is_wrapped(meta: dict[str, Any] | None) -> bool:
     if not meta:
         return False
     fastmcp = meta.get("fastmcp")

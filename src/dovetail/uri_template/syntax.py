@@ -11,9 +11,9 @@ MAX_EXPRESSIONS = 32
 
 _NAME = re.compile(r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})+(?:\.(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})+)*")
 _MODIFIER = re.compile(r"\*|:[1-9][0-9]{0,3}")
-_BARRED = re.compile(r"[\x00-\x20\"'<>\\^`{|}\x7f]|%(?![0-9A-Fa-f]{2})")
+_FORBIDDEN = re.compile(r"[\x00-\x20\"'<>\\^`{|}\x7f]|%(?![0-9A-Fa-f]{2})")
 
-# Operator -> what an expansion begins with, and what stands between its values.
+# Operator -> prefix and separator of an expansion.
 _OPERATORS = {
     "": ("", ","), "+": ("", ","), "#": ("#", ","), ".": (".", "."),
     "/": ("/", "/"), ";": (";", ";"), "?": ("?", "&"), "&": ("&", "&"),
@@ -30,7 +30,7 @@ class Variable(msgspec.Struct, frozen=True):
 
 
 class Expression(msgspec.Struct, frozen=True):
-    """What stands between braces."""
+    """An expression in braces: an operator and variables."""
 
     operator: str
     variables: tuple[Variable, ...]
@@ -38,12 +38,12 @@ class Expression(msgspec.Struct, frozen=True):
     separator: str
     stops: str
     """The characters that no match of this expression contains."""
-    crossing: bool
-    """Whether a value may contain slashes."""
+    allows_slashes: bool
+    """A value may contain slashes."""
 
 
 def parse(template: str) -> list[str | Expression]:
-    """Take a template apart into literal text and expressions; raises ValueError saying what is wrong."""
+    """Parse a template into literal text and expressions; raises ValueError with the reason."""
     if len(template) > MAX_TEMPLATE:
         raise ValueError(f"it has more than {MAX_TEMPLATE} characters")
     parts: list[str | Expression] = []
@@ -66,9 +66,9 @@ def parse(template: str) -> list[str | Expression]:
 
 
 def _literal(text: str) -> str:
-    barred = _BARRED.search(text)
-    if barred is not None:
-        raise ValueError(f"{barred[0]!r} may not stand outside braces")
+    forbidden = _FORBIDDEN.search(text)
+    if forbidden is not None:
+        raise ValueError(f"{forbidden[0]!r} is not allowed outside braces")
     return text
 
 
@@ -86,8 +86,8 @@ def _expression(body: str) -> Expression:
         stops = "?#"
     elif operator == "/" and not exploded and len(variables) == 1:
         stops = "/?#"
-    crossing = operator in ("+", "#")
-    return Expression(operator, variables, prefix, separator, stops, crossing)
+    allows_slashes = operator in ("+", "#")
+    return Expression(operator, variables, prefix, separator, stops, allows_slashes)
 
 
 def _variable(text: str) -> Variable:

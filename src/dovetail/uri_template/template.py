@@ -1,9 +1,9 @@
 """URI templates: parsed once, expanded by RFC 6570 (levels 1 to 4), matched in time linear in the URI.
 
-RFC 6570 defines expansion only; what a variable may match is decided here, on the safe side:
+RFC 6570 defines expansion only. For matching, these rules apply, which are on the safe side:
 
 - `{var}` is within one path segment: never empty, never across `/`, `?` or `#`, and its decoded value has no
-  slash or backslash, so that `%2F` does not smuggle one in.
+  slash or backslash, so that `%2F` cannot add one.
 - `{var*}` and `{+var}` take the rest of the path, slashes included, `{/var*}` the same after its slash: as
   one string, not empty. After a slash the value may not begin with another: it would be an absolute path
   (only `file://{+path}` is meant to hold one).
@@ -24,7 +24,7 @@ from dovetail.types.errors import LocalError
 from dovetail.uri_template.syntax import Expression, Variable, parse
 
 Value = str | int | float | bool | Sequence[str] | Mapping[str, str] | None
-Found = dict[str, str | list[str]]
+Matched = dict[str, str | list[str]]
 
 MAX_URI = 8192
 
@@ -33,7 +33,7 @@ _RESERVED = _UNRESERVED + ":/?#[]@!$&'()*+,;="
 
 
 class TemplateError(LocalError, ValueError):
-    """A URI template that cannot be used; the message says where it is wrong."""
+    """A URI template that is not valid; the message says where."""
 
 
 class UriTemplate:
@@ -47,7 +47,7 @@ class UriTemplate:
             parts = parse(template)
         except ValueError as error:
             raise TemplateError(f"the URI template {template!r} is not valid: {error}") from error
-        coded = [_literal(part) if isinstance(part, str) else part for part in parts]
+        coded = [_encode_literal(part) if isinstance(part, str) else part for part in parts]
         self._parts: list[str | Expression] = coded
         self._head = coded[0] if coded and isinstance(coded[0], str) else ""
         self._pattern = _pattern(coded)
@@ -58,32 +58,32 @@ class UriTemplate:
         return f"UriTemplate({self.template!r})"
 
     def expand(self, values: Mapping[str, Value]) -> str:
-        """The URI for some values; what is None or missing is left out."""
+        """The URI for these values; variables that are None or missing are left out."""
         return "".join(part if isinstance(part, str) else _expand(part, values) for part in self._parts)
 
-    def match(self, uri: str) -> Found | None:
-        """The values a URI has for the variables, percent-decoded, or None if it does not match."""
+    def match(self, uri: str) -> Matched | None:
+        """The percent-decoded values of the variables in a URI, or None if it does not match."""
         if len(uri) > MAX_URI or not uri.startswith(self._head):
             return None
-        divided = _divide(self._parts, uri) if self._pattern is None else _simply(self._pattern, uri)
+        divided = _divide(self._parts, uri) if self._pattern is None else _divide_by_pattern(self._pattern, uri)
         if divided is None:
             return None
-        found: Found = {}
+        matched: Matched = {}
         cut: set[str] = set()
         before = ""
         for part, raw in zip(self._parts, divided, strict=True):
             if not isinstance(part, str) and raw:
                 values = _READERS[part.operator](part, raw, before)
-                if values is None or not _agree(part, found, cut, values):
+                if values is None or not _merge(part, matched, cut, values):
                     return None
             before = raw or before
-        return found
+        return matched
 
 
 def _pattern(parts: list[str | Expression]) -> re.Pattern[str] | None:
-    """A pattern for a template whose variables all end where the next part begins; None for any other.
+    """A regular expression for a template whose variables all end where the next part begins; None for any other.
 
-    Its quantifiers are possessive: they never give back, so that it cannot backtrack.
+    Its quantifiers are possessive, so that it cannot backtrack.
     """
     text = ""
     following: set[str] = set()
@@ -100,13 +100,13 @@ def _pattern(parts: list[str | Expression]) -> re.Pattern[str] | None:
     return re.compile(text, re.DOTALL)
 
 
-def _simply(pattern: re.Pattern[str], uri: str) -> tuple[str, ...] | None:
+def _divide_by_pattern(pattern: re.Pattern[str], uri: str) -> tuple[str, ...] | None:
     whole = pattern.fullmatch(uri)
     return None if whole is None else whole.groups()
 
 
 def _divide(parts: list[str | Expression], uri: str) -> list[str] | None:
-    """Cut a URI into what each part matches.
+    """Divide a URI into the pieces that the parts match.
 
     `ends[j][i]` is the furthest end of part j starting at i from which the rest still fits, or -1. It is
     filled from the back, each cell from its neighbours, so the time is parts x characters whatever they hold.
@@ -158,27 +158,27 @@ def _expression_ends(part: Expression, uri: str, fits: bytearray) -> list[int]:
     return ends
 
 
-def _agree(part: Expression, found: Found, cut: set[str], values: Found) -> bool:
-    """Take values over; a name that stands twice must have one value, `{var:3}` its beginning."""
+def _merge(part: Expression, matched: Matched, cut: set[str], values: Matched) -> bool:
+    """Merge values; a variable that occurs twice must have one value, of which `{var:3}` is the beginning."""
     short = {variable.name for variable in part.variables if variable.length}
     for name, value in values.items():
-        known = found.get(name, value)
+        known = matched.get(name, value)
         longer, shorter = (known, value) if name in short else (value, known)
         if name in short or name in cut:
             if not isinstance(longer, str) or not isinstance(shorter, str) or not longer.startswith(shorter):
                 return False
         elif known != value:
             return False
-        if name not in found and name in short:
+        if name not in matched and name in short:
             cut.add(name)
         elif name not in short:
             cut.discard(name)
-        found[name] = longer
+        matched[name] = longer
     return True
 
 
 def _decoded(raw: str) -> str | None:
-    """Percent-decode; None for broken encoding, or for a value that could lead a handler astray."""
+    """Percent-decode; None for broken encoding, and for a value with NUL or with `.` and `..` segments."""
     if "%" in raw:
         for at, char in enumerate(raw):
             if char == "%" and not _is_hex(raw[at + 1 : at + 3]):
@@ -198,38 +198,38 @@ def _is_hex(pair: str) -> bool:
     return len(pair) == 2 and all(char in "0123456789abcdefABCDEF" for char in pair)
 
 
-def _single(variable: Variable, raw: str, before: str, crossing: bool) -> str | None:
+def _read_value(variable: Variable, raw: str, before: str, allows_slashes: bool) -> str | None:
     value = _decoded(raw)
     if value is None or (variable.length and len(value) > variable.length):
         return None
-    if crossing:
+    if allows_slashes:
         rooted = before.endswith("/") and before != "file://"
         return None if rooted and value.startswith(("/", "\\")) else value
     return None if "/" in value or "\\" in value else value
 
 
-def _read_list(part: Expression, raw: str, before: str) -> Found | None:
-    """Values one after the other: as many as there are variables, an exploded last one taking the rest."""
+def _read_list(part: Expression, raw: str, before: str) -> Matched | None:
+    """Read values in order, one for each variable; an exploded last variable takes the rest."""
     raw = raw[len(part.prefix) :]
     names = part.variables
-    crossing = part.crossing
+    allows_slashes = part.allows_slashes
     separator = part.separator
     pieces = [raw] if len(names) == 1 else raw.split(separator, len(names) - 1)
     if len(pieces) != len(names) and not part.prefix:
         return None
-    values: Found = {}
+    values: Matched = {}
     for variable, piece in zip(names, pieces, strict=False):
-        value = _single(variable, piece, part.prefix or before, crossing or variable.exploded)
+        value = _read_value(variable, piece, part.prefix or before, allows_slashes or variable.exploded)
         if value is None:
             return None
         values[variable.name] = value
     return values
 
 
-def _read_pairs(part: Expression, raw: str, before: str) -> Found | None:
-    """`name=value` pairs in any order."""
+def _read_pairs(part: Expression, raw: str, before: str) -> Matched | None:
+    """Read `name=value` pairs in any order."""
     known = {variable.name: variable for variable in part.variables}
-    values: Found = {}
+    values: Matched = {}
     for pair in raw[1:].split(part.separator):
         name, _, text = pair.partition("=")
         variable = known.get(name)
@@ -246,13 +246,13 @@ def _read_pairs(part: Expression, raw: str, before: str) -> Found | None:
     return values
 
 
-_READERS: dict[str, Callable[[Expression, str, str], Found | None]] = {
+_READERS: dict[str, Callable[[Expression, str, str], Matched | None]] = {
     **dict.fromkeys(["", "+", "#", ".", "/"], _read_list),
     **dict.fromkeys([";", "?", "&"], _read_pairs),
 }
 
 
-def _literal(text: str) -> str:
+def _encode_literal(text: str) -> str:
     return quote(text, safe=_RESERVED + "%")
 
 
@@ -269,18 +269,18 @@ def _expand_one(part: Expression, variable: Variable, value: Value, safe: str) -
         return []
     name = variable.name
     if isinstance(value, Mapping):
-        pairs = [(_coded(key, safe), _coded(item, safe)) for key, item in value.items()]
+        pairs = [(_encode(key, safe), _encode(item, safe)) for key, item in value.items()]
         if variable.exploded:
             return [f"{key}={item}" for key, item in pairs]
         joined = ",".join(f"{key},{item}" for key, item in pairs)
         return [_named(part, name, joined)] if pairs else []
     if isinstance(value, Sequence) and not isinstance(value, str):
-        items = [_coded(item, safe) for item in value]
+        items = [_encode(item, safe) for item in value]
         if variable.exploded:
             return [_named(part, name, item) for item in items]
         return [_named(part, name, ",".join(items))] if items else []
     text = ("true" if value else "false") if isinstance(value, bool) else str(value)
-    return [_named(part, name, _coded(text[: variable.length] if variable.length else text, safe))]
+    return [_named(part, name, _encode(text[: variable.length] if variable.length else text, safe))]
 
 
 def _named(part: Expression, name: str, text: str) -> str:
@@ -289,10 +289,10 @@ def _named(part: Expression, name: str, text: str) -> str:
     return name if not text and part.operator == ";" else f"{name}={text}"
 
 
-def _coded(text: str, safe: str) -> str:
+def _encode(text: str, safe: str) -> str:
     if safe is _UNRESERVED:
         return quote(str(text), safe=safe)
-    # Reserved expansion keeps what is encoded already.
+    # Reserved expansion keeps existing percent-encoding.
     pieces = str(text).split("%")
     coded = quote(pieces[0], safe=safe)
     for piece in pieces[1:]:

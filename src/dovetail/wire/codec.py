@@ -1,4 +1,4 @@
-"""The one parse and the one dump of a message."""
+"""JSON-RPC codec: bytes to messages, and messages to bytes. Each message is parsed once and dumped once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .jsonrpc import (
 )
 
 MAX_BATCH = 1000
-"""The longest batch taken: each of its messages may be answered, so its size in bytes is no bound."""
+"""The most messages of one batch. Each may need a response, so that a bound on its bytes is not enough."""
 
 _NOT_AN_OBJECT = "Invalid request: a message is a JSON object"
 
@@ -43,13 +43,13 @@ class _Envelope(msgspec.Struct):
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 _decode_batch = msgspec.json.Decoder(list[Any]).decode
 encode = msgspec.json.Encoder().encode
-"""Any plain value, or a msgspec struct, as JSON bytes."""
+"""Encode plain values and msgspec structs as JSON bytes."""
 
 
 def decode(text: bytes) -> Decoded:
-    """Read one message, or a batch of them; what cannot be read comes back as `Invalid`.
+    """Read one message or a batch of messages; a message that cannot be read becomes an `Invalid`.
 
-    Duplicate keys: the last one counts. NaN and infinities are not JSON.
+    The last of duplicate keys counts. NaN and infinities are not JSON.
     """
     try:
         return _classify(_decode_envelope(text))
@@ -78,9 +78,9 @@ def _from_builtins(item: Any) -> Message:
 
 
 def _unreadable(text: bytes, problem: Exception) -> Invalid:
-    from .recover_id import outline
+    from .recover_id import recover
 
-    seen = outline(text)
+    partial = recover(text)
     if isinstance(problem, msgspec.ValidationError) and text.lstrip()[:1] not in (b"{", b"["):
         return Invalid(None, INVALID_REQUEST, _NOT_AN_OBJECT)
     if isinstance(problem, RecursionError):
@@ -89,7 +89,7 @@ def _unreadable(text: bytes, problem: Exception) -> Invalid:
         reason = "not UTF-8"
     else:
         reason = str(problem)
-    return Invalid(seen.id, PARSE_ERROR, f"Parse error: {reason}", seen.reply)
+    return Invalid(partial.id, PARSE_ERROR, f"Parse error: {reason}", partial.reply)
 
 
 def _classify(envelope: _Envelope) -> Message:
@@ -114,7 +114,7 @@ def _call(envelope: _Envelope, readable: Id | None) -> Message:
         return Invalid(readable, INVALID_REQUEST, "Invalid request: the method is not a string")
     params = envelope.params
     if params is _ABSENT or params is None:
-        # Some peers write what they have nothing to say about as null.
+        # Some peers write params that they leave out as null.
         params = _NO_PARAMS
     elif type(params) is not dict:
         return Invalid(readable, INVALID_REQUEST, "Invalid request: params must be an object")
@@ -137,26 +137,26 @@ def _failure(envelope: _Envelope, readable: Id | None) -> Message:
 
 
 def request(id: Id, method: str, params: bytes | None) -> bytes:
-    """A request whose params are JSON bytes already."""
+    """Encode a request; its params are JSON bytes already."""
     if params is None:
         return b'{"jsonrpc":"2.0","id":%b,"method":%b}' % (encode(id), encode(method))
     return b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}' % (encode(id), encode(method), params)
 
 
 def notification(method: str, params: bytes | None) -> bytes:
-    """A notification whose params are JSON bytes already."""
+    """Encode a notification; its params are JSON bytes already."""
     if params is None:
         return b'{"jsonrpc":"2.0","method":%b}' % encode(method)
     return b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (encode(method), params)
 
 
 def response(id: Id, result: bytes) -> bytes:
-    """The answer to a request; the result is JSON bytes already."""
+    """Encode the response to a request; its result is JSON bytes already."""
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode(id), result)
 
 
 def failure(id: Id | None, code: int, message: str, data: Any = None, *, null_id: bool) -> bytes:
-    """An error answer; `null_id` says what stands where no id could be read (JSON-RPC 2.0, section 5)."""
+    """Encode an error response; without an id it has the id null if `null_id`, else none (JSON-RPC 2.0, section 5)."""
     error: dict[str, Any] = {"code": code, "message": message}
     if data is not None:
         error["data"] = data
@@ -168,5 +168,5 @@ def failure(id: Id | None, code: int, message: str, data: Any = None, *, null_id
 
 
 def batch(messages: list[bytes]) -> bytes:
-    """Several messages as one JSON array."""
+    """Join encoded messages to one batch."""
     return b"[" + b",".join(messages) + b"]"

@@ -1,4 +1,4 @@
-"""The four kinds of JSON-RPC message, and the fifth: one that is none of them."""
+"""JSON-RPC messages: request, notification, response, error response (`Failure`), and `Invalid` for anything else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INVALID_REQUEST = -32600
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A request that wants an answer."""
+    """A request, which the receiver must answer."""
 
     id: Id
     method: str
@@ -25,21 +25,21 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Notification(msgspec.Struct, frozen=True):
-    """A message that wants none."""
+    """A message that is not answered."""
 
     method: str
     params: Params
 
 
 class Response(msgspec.Struct, frozen=True):
-    """The result of a request."""
+    """The successful response to a request."""
 
     id: Id
     result: Any
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """The error a request ended in; without an id when the peer could not read one."""
+    """The error response to a request; without an id if the peer could not read one."""
 
     id: Id | None
     code: int
@@ -48,15 +48,15 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Invalid(msgspec.Struct, frozen=True):
-    """A message that cannot be taken, why, and the id to answer to where one could be read."""
+    """A message that is not valid: the error to answer it with, and its id if one could be read."""
 
     id: Id | None
     code: int
     message: str
     reply: bool = False
-    """It was meant as an answer: nobody is answered, but the call that waits for `id` fails."""
+    """It was meant as a response: it is not answered, and the request waiting for `id` fails."""
     bare: bool = False
-    """It has neither method nor result nor error, so it may have been meant as a request or as an answer."""
+    """It has no method, result or error, so it may have been meant as a request or as a response."""
 
 
 Message: TypeAlias = Request | Notification | Response | Failure | Invalid

@@ -1,15 +1,15 @@
-"""Newline framing: bytes in, whole lines out, and never more memory than the limit."""
+"""Newline framing: splits a byte stream into lines within a limit on memory."""
 
 from __future__ import annotations
 
 import msgspec
 
 _ENDS = 512
-"""How much of each end of a line that is too long is kept, to find out whom to answer."""
+"""Bytes kept of the start and the end of a line that is too long, to recover the id of its request."""
 
 
 class TooLong(msgspec.Struct, frozen=True):
-    """A line above the limit, of which only the ends were kept."""
+    """A line above the limit, of which only the start and the end were kept."""
 
     size: int
     head: bytes
@@ -17,7 +17,7 @@ class TooLong(msgspec.Struct, frozen=True):
 
 
 class LineSplitter:
-    """Cuts a byte stream into lines (stdio transport: one message a line, no embedded newline)."""
+    """Splits a byte stream into lines (stdio transport: one message per line, no embedded newlines)."""
 
     __slots__ = ("_buffer", "_head", "_limit", "_size", "_tail")
 
@@ -30,32 +30,32 @@ class LineSplitter:
         self._tail = b""
 
     def feed(self, data: bytes) -> list[bytes | TooLong]:
-        """Take bytes as they come; return the lines they complete, without their newline."""
-        found: list[bytes | TooLong] = []
+        """Add received bytes; return the lines that they complete, without their newlines."""
+        lines: list[bytes | TooLong] = []
         pieces = data.split(b"\n")
         last = pieces.pop()
         for piece in pieces:
             line = self._finish(piece)
             if line:
-                found.append(line)
-        self._keep(last)
-        return found
+                lines.append(line)
+        self._append(last)
+        return lines
 
     def end(self) -> bytes | TooLong | None:
-        """What stood after the last newline when the stream ended."""
+        """The incomplete line after the last newline when the stream has ended, if there is one."""
         return self._finish(b"") or None
 
     def _finish(self, piece: bytes) -> bytes | TooLong:
         line: bytes | TooLong = piece
         if self._size or len(piece) > self._limit:
-            self._keep(piece)
+            self._append(piece)
             line = TooLong(self._size, self._head, self._tail) if self._size > self._limit else bytes(self._buffer)
             self._buffer, self._size = bytearray(), 0
         if isinstance(line, bytes):
             return line[:-1] if line.endswith(b"\r") else line
         return line
 
-    def _keep(self, piece: bytes) -> None:
+    def _append(self, piece: bytes) -> None:
         if not piece:
             return
         skipping = self._size > self._limit

@@ -1,8 +1,8 @@
-"""Finding out whom to answer when a message cannot be read.
+"""Recovery of the id of a message that cannot be parsed, so that its sender gets an error response.
 
-A caller whose message is too long, or holds a value that no parser here takes, would otherwise wait
-for its timeout. The scan is linear and looks at the outermost object only. An id counts once what follows
-it shows that it is whole; a message that shows two different ones has none.
+A sender whose message is too long, or holds a value that the parser refuses, would otherwise wait for its timeout.
+The scan is linear and looks at the outermost object only. An id counts only if the text after it shows that it is
+complete; a message with two different ids has none.
 """
 
 from __future__ import annotations
@@ -20,61 +20,61 @@ _SCAN_LIMIT = 1 << 20
 _TAIL_LENGTH = 512
 
 
-class Outline:
-    """What the outermost object of an unreadable message shows: its id, and whether it is an answer."""
+class PartialMessage:
+    """The id and the kind of a message that cannot be parsed, as far as its outermost object shows them."""
 
-    __slots__ = ("_called", "_doubtful", "_outcome", "id", "is_object")
+    __slots__ = ("_has_method", "_has_outcome", "_is_ambiguous", "id", "is_object")
 
     def __init__(self) -> None:
         self.id: Id | None = None
         self.is_object = False
-        self._called = False
-        self._outcome = False
-        self._doubtful = False
+        self._has_method = False
+        self._has_outcome = False
+        self._is_ambiguous = False
 
     @property
     def reply(self) -> bool:
-        """It has a result or an error, and no method."""
-        return self._outcome and not self._called
+        """It is a response: it has a result or an error, and no method."""
+        return self._has_outcome and not self._has_method
 
-    def note_key(self, key: bytes) -> None:
-        """A key of the outermost object begins a member."""
-        self._called = self._called or key == b'"method"'
-        self._outcome = self._outcome or key in (b'"result"', b'"error"')
+    def add_key(self, key: bytes) -> None:
+        """Register a key of the outermost object."""
+        self._has_method = self._has_method or key == b'"method"'
+        self._has_outcome = self._has_outcome or key in (b'"result"', b'"error"')
 
-    def note_member(self, member: list[bytes]) -> None:
-        """A member of the outermost object has ended: a key, a colon and a value, if it is well-formed."""
-        if member[:2] != [b'"id"', b":"] or self._doubtful:
+    def add_member(self, member: list[bytes]) -> None:
+        """Register a member of the outermost object: the tokens of a key, a colon and a value, if it is well-formed."""
+        if member[:2] != [b'"id"', b":"] or self._is_ambiguous:
             return
-        found = _identifier(member[2]) if len(member) == 3 else None
-        if found is None or (self.id is not None and self.id != found):
-            self.id, self._doubtful = None, True
+        id = _identifier(member[2]) if len(member) == 3 else None
+        if id is None or (self.id is not None and self.id != id):
+            self.id, self._is_ambiguous = None, True
         else:
-            self.id = found
+            self.id = id
 
 
-def outline(text: bytes) -> Outline:
-    """Read the top level of a message that the parser refused; brackets need not balance."""
-    seen = _scan(text[:_SCAN_LIMIT])
+def recover(text: bytes) -> PartialMessage:
+    """Scan the top level of a message that the parser refused; brackets need not balance."""
+    partial = _scan(text[:_SCAN_LIMIT])
     if len(text) > _SCAN_LIMIT:
-        _look_at_tail(seen, text[-_TAIL_LENGTH:])
-    return seen
+        _scan_tail(partial, text[-_TAIL_LENGTH:])
+    return partial
 
 
-def outline_of_ends(head: bytes, tail: bytes) -> Outline:
-    """The same for a message of which only the beginning and the end were kept."""
-    seen = _scan(head)
-    _look_at_tail(seen, tail)
-    return seen
+def recover_from_ends(head: bytes, tail: bytes) -> PartialMessage:
+    """The same as `recover`, for a message of which only the start and the end were kept."""
+    partial = _scan(head)
+    _scan_tail(partial, tail)
+    return partial
 
 
-def _scan(text: bytes) -> Outline:
-    seen = Outline()
+def _scan(text: bytes) -> PartialMessage:
+    partial = PartialMessage()
     tokens = _TOKEN.finditer(text)
     first = next(tokens, None)
     if first is None or first.group() != b"{":
-        return seen
-    seen.is_object = True
+        return partial
+    partial.is_object = True
     depth = 1
     member: list[bytes] = []
     for match in tokens:
@@ -85,23 +85,23 @@ def _scan(text: bytes) -> Outline:
         if token in _CLOSING:
             depth -= 1
             if depth == 0:
-                seen.note_member(member)
+                partial.add_member(member)
                 break
         if depth != 1:
             continue
         if token == b",":
-            seen.note_member(member)
+            partial.add_member(member)
             member = []
         elif len(member) < 4:
             member.append(token)
             if len(member) == 2 and token == b":":
-                seen.note_key(member[0])
-    return seen
+                partial.add_key(member[0])
+    return partial
 
 
-def _look_at_tail(seen: Outline, tail: bytes) -> None:
-    if seen.is_object and seen.id is None and (found := _TAIL.search(tail)):
-        seen.id = _identifier(found.group(1))
+def _scan_tail(partial: PartialMessage, tail: bytes) -> None:
+    if partial.is_object and partial.id is None and (match := _TAIL.search(tail)):
+        partial.id = _identifier(match.group(1))
 
 
 def _identifier(token: bytes) -> Id | None:

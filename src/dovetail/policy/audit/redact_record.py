@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 
 from dovetail.policy.known_secrets import KnownSecrets
-from dovetail.text.redact import REDACTED, is_secret, names_secret, redact_text
+from dovetail.text.redact import REDACTED, is_secret, is_secret_option, redact_text
 
 MAX_TEXT = 4_000
 """Characters of one text that are recorded."""
@@ -80,7 +80,7 @@ class RecordRedactor:
             if self._values <= 0 or self._characters <= 0:
                 kept.append(f"[{len(items) - len(kept)} more]")
                 break
-            hidden = isinstance(value, str) and names_secret(before)
+            hidden = isinstance(value, str) and is_secret_option(before)
             kept.append(REDACTED if hidden else self.value(value, depth + 1))
             before = value
         return kept

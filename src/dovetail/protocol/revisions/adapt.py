@@ -22,7 +22,7 @@ from dovetail.types.content import (
     ToolResultContent,
     ToolUse,
 )
-from dovetail.types.serialization import Adapt, Value
+from dovetail.types.serialization import Adapter, Value
 from dovetail.types.tools import DATA_MARK, CallToolResult, Tool
 
 from .wrapping import is_object_schema, wrap_schema
@@ -32,9 +32,9 @@ AUDIO_URI = "urn:dovetail:audio"
 
 def adapters(
     structured: str, content_types: frozenset[str], known: Mapping[str, frozenset[str]]
-) -> dict[type[Value], Adapt]:
+) -> dict[type[Value], Adapter]:
     """The conversions that a revision needs, by class."""
-    table: dict[type[Value], Adapt] = {}
+    table: dict[type[Value], Adapter] = {}
     if structured == "object":
         table[Tool] = _with_object_schema
         table[CallToolResult] = _with_object

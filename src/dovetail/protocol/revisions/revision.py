@@ -8,7 +8,7 @@ from typing import Any, Literal, cast
 import msgspec
 
 from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, ProtocolError, RemoteError
-from dovetail.types.serialization import Value, Writer, load
+from dovetail.types.serialization import Serializer, Value, load
 from dovetail.types.tasks import CreateTaskResult
 
 from .adapt import adapters
@@ -66,11 +66,11 @@ class Revision(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     sse_polling: bool
     required_headers: bool
     disconnect: Literal["detach", "cancel"]
-    _writer: Writer = msgspec.field(default_factory=Writer)
+    _serializer: Serializer = msgspec.field(default_factory=Serializer)
 
     def __post_init__(self) -> None:
         adapt = adapters(self.structured, self.content_types, self.known)
-        msgspec.structs.force_setattr(self, "_writer", Writer(self.known, adapt))
+        msgspec.structs.force_setattr(self, "_serializer", Serializer(self.known, adapt))
 
     def __repr__(self) -> str:
         return f"<Revision {self.name}>"
@@ -116,11 +116,11 @@ class Revision(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
     def emit(self, value: Value) -> dict[str, Any]:
         """The value as this revision writes it: without fields it does not know, in content it knows."""
-        return self._writer.write(value)
+        return self._serializer.write(value)
 
     def emit_result(self, method: str, value: Value) -> dict[str, Any]:
         """The result of a request, stamped with what every result of this revision carries."""
-        out = self._writer.write(value)
+        out = self._serializer.write(value)
         if self.result_type and method not in self.inputs:
             kind = out.setdefault("resultType", "complete")
             if method in self.cacheable and kind == "complete":

@@ -12,7 +12,7 @@ from dovetail.runtime.rate_limit import Buckets, too_many
 from dovetail.server.context import Context
 from dovetail.server.signatures.binding import Binding
 from dovetail.server.signatures.hints import REQUIRED, look
-from dovetail.text.rank import MAX_VALUES, ranked
+from dovetail.text.rank import MAX_VALUES, rank_values
 from dovetail.types.messages import CompleteParams, CompleteResult, Completion, PromptReference
 
 from .invoke import run_handler
@@ -56,7 +56,7 @@ class RegisteredCompletion:
             cut = len(found.values) > MAX_VALUES
             total = found.total if found.total is not None or not cut else len(found.values)
             return Completion(found.values[:MAX_VALUES], total, found.has_more or cut)
-        every = ranked(_texts(found, doing), typed)
+        every = rank_values(_texts(found, doing), typed)
         return Completion(every[:MAX_VALUES], len(every), len(every) > MAX_VALUES)
 
 

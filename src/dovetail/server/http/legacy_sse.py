@@ -103,7 +103,7 @@ class LegacySse:
         channel = self._channels[id] = LegacyChannel(stream, arrival.principal)
         serving = asyncio.create_task(self.serve(channel, arrival.visitor))
         watching = asyncio.create_task(self._watch(arrival, channel))
-        endpoint = sse.event(f"{arrival.root}/messages?session_id={id}".encode(), name="endpoint")
+        endpoint = sse.encode_event(f"{arrival.root}/messages?session_id={id}".encode(), name="endpoint")
         try:
             await stream.feed(arrival.reply, 0, first=endpoint)
         finally:

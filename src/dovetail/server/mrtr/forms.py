@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 import msgspec
 
 from dovetail.protocol.errors import InvalidAnswer, LocalError
-from dovetail.schema.error_text import located, readable, shown
+from dovetail.schema.error_text import conversion_error, json_preview, with_path
 from dovetail.schema.form_check import check_form
 from dovetail.schema.forms import CompiledForm, flat_field
 from dovetail.server.signatures import docstring
@@ -83,9 +83,9 @@ class Form:
         try:
             return msgspec.convert(given, reading.wire, dec_hook=decode)
         except msgspec.ValidationError as error:
-            found = [readable(error)]
+            found = [conversion_error(error)]
             if reading.model is not None:
-                found = [located(path, text) for path, text in reading.model.problems(given)] or found
+                found = [with_path(path, text) for path, text in reading.model.problems(given)] or found
             raise InvalidAnswer(f"The answer does not fit the form: {'; '.join(found)}") from error
 
 
@@ -246,7 +246,7 @@ def _named(kind: type[enum.Enum] | None, listed: list[Any]) -> dict[str, Any]:
     """Options that are no strings, by strings: the names of an enumeration, or the numbers written out."""
     if kind is not None:
         return {member.name: member.value for member in kind if member.value in listed}
-    words = {shown(value).strip('"'): value for value in listed}
+    words = {json_preview(value).strip('"'): value for value in listed}
     # Yes and no are a boolean field, and 1 beside "1" could not be told apart: `check_form` refuses them.
     clear = len(words) == len(listed) and not any(isinstance(value, bool) for value in listed)
     return words if clear else {}

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from dovetail.protocol.errors import DovetailError
-from dovetail.schema.error_text import located, readable, shown
+from dovetail.schema.error_text import conversion_error, json_preview, with_path
 from dovetail.schema.validation import MAX_PROBLEMS, TOO_LARGE, Validator, compile_schema
 from dovetail.server.signatures import pydantic_models
 from dovetail.server.signatures.opaque_types import decode
@@ -137,22 +137,22 @@ class ToolBinding(Binding):
         """Find every problem, or bind after all if JSON Schema takes what msgspec did not, as 5.0 for int."""
         if "properties" not in self.input_schema and self.input_schema.get("additionalProperties") is False:
             names = list(arguments)[:MAX_PROBLEMS]
-            raise BadArguments([f"unknown argument {shown(name)}; there are no arguments" for name in names])
+            raise BadArguments([f"unknown argument {json_preview(name)}; there are no arguments" for name in names])
         if self._validator is None:
             self._validator = compile_schema(without(self.input_schema, self._fields.models))
         problems = self._validator.problems(arguments)
         if doubt is not None and problems == [TOO_LARGE]:
-            problems = [readable(doubt)]
+            problems = [conversion_error(doubt)]
         for name, model in self._fields.models.items():
             if name in arguments:
-                problems += [located((name, *path), text) for path, text in model.problems(arguments[name])]
+                problems += [with_path((name, *path), text) for path, text in model.problems(arguments[name])]
         if problems:
             raise BadArguments([self._with_names(problem) for problem in problems])
         theirs = self._fields.models
         try:
             return self._bound({k: v if k in theirs else integers_from_floats(v) for k, v in arguments.items()})
         except msgspec.ValidationError as error:
-            raise BadArguments([readable(error)]) from error
+            raise BadArguments([conversion_error(error)]) from error
         except RecursionError as error:
             raise BadArguments(["the arguments are nested too deeply"]) from error
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from dovetail.schema.error_text import readable
+from dovetail.schema.error_text import conversion_error
 from dovetail.schema.validation import Validator, compile_schema
 from dovetail.server.signatures.binding import BadArguments, Binding
 from dovetail.server.signatures.hints import REQUIRED, Parameter, Shape
@@ -98,7 +98,7 @@ class TextBinding(Binding):
                 try:
                     bound[name] = slot.fill(value)
                 except ValueError as error:
-                    problems.append(f"{name}: {readable(error)}")
+                    problems.append(f"{name}: {conversion_error(error)}")
         for name, slot in self._slots.items():
             if slot.default is REQUIRED and name not in arguments:
                 problems.append(f"the required argument {name!r} is missing")

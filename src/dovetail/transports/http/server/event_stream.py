@@ -277,7 +277,7 @@ class Stream:
 
     def priming(self, after: int) -> bytes:
         """An event without data, so that the client knows where to come back to (2025-11-25, "Sending Messages")."""
-        return sse.event(b"", id=self._event_id(max(after, 1)))
+        return sse.encode_event(b"", id=self._event_id(max(after, 1)))
 
     async def feed(self, reply: Reply, after: int, *, first: bytes = b"") -> None:
         """Write events to a connection, those behind a position, until the stream or the connection ends.
@@ -312,7 +312,7 @@ class Stream:
                 if self._letting_go:
                     self._letting_go = False
                     if self._retry is not None:
-                        await reply.events(sse.event(b"", id=self._event_id(position), retry=self._retry))
+                        await reply.events(sse.encode_event(b"", id=self._event_id(position), retry=self._retry))
                     return
                 if self._waiting:
                     continue
@@ -325,7 +325,7 @@ class Stream:
         if self._log is None:
             lines, self._waiting = self._waiting, []
             if lines:
-                await reply.events(b"".join([sse.event(line) for line in lines]))
+                await reply.events(b"".join([sse.encode_event(line) for line in lines]))
                 self._read(lines)
             return self._position
         while position < self._position and not reply.gone:
@@ -336,7 +336,9 @@ class Stream:
                 entries = await self._log.read(position, REPLAY)
             messages = [(place, line) for place, line in entries if line[:1] not in (OPENING, CLOSING)]
             if messages:
-                await reply.events(b"".join([sse.event(line, id=self._event_id(place)) for place, line in messages]))
+                await reply.events(
+                    b"".join([sse.encode_event(line, id=self._event_id(place)) for place, line in messages])
+                )
             if reply.gone:
                 break
             self._read([line for place, line in messages if place > self.delivered])
