@@ -12,7 +12,7 @@ from dovetail.auth.jwk import PublicKey
 from dovetail.auth.jwt import take_apart
 from tests.client.site import Site
 from tests.support.scripted import discovery
-from tests.transports.http.handmade import Asked, Line
+from tests.transports.http.handmade import RecordedRequest, ResponseWriter
 
 BACK = "http://127.0.0.1:3000/callback"
 
@@ -57,7 +57,7 @@ class Protected(Site):
         self.codes[code] = fields
         return f"{fields['redirect_uri']}?{urlencode({'code': code, 'state': fields['state'], 'iss': self.base})}"
 
-    async def _talk(self, asked: Asked, line: Line) -> None:
+    async def _talk(self, asked: RecordedRequest, line: ResponseWriter) -> None:
         if asked.path != "/mcp":
             status, content = self._page(asked)
             await line.json(content, status)
@@ -73,7 +73,7 @@ class Protected(Site):
             return
         await super()._talk(asked, line)
 
-    def _page(self, asked: Asked) -> tuple[int, dict[str, Any]]:
+    def _page(self, asked: RecordedRequest) -> tuple[int, dict[str, Any]]:
         path = asked.path
         if path == "/.well-known/oauth-protected-resource/mcp":
             return 200, {"resource": self.url, "authorization_servers": [self.base], **self.metadata}
@@ -98,7 +98,7 @@ class Protected(Site):
             return self._token(asked, fields)
         return 404, {}
 
-    def _token(self, asked: Asked, fields: dict[str, str]) -> tuple[int, dict[str, Any]]:
+    def _token(self, asked: RecordedRequest, fields: dict[str, str]) -> tuple[int, dict[str, Any]]:
         kind = fields["grant_type"]
         self.grants.append(kind)
         assert fields["resource"] == (self.resource or self.url)
@@ -127,7 +127,7 @@ class Protected(Site):
             self.refresh_tokens.add(given["refresh_token"])
         return 200, given
 
-    def _knows(self, asked: Asked, fields: dict[str, str]) -> bool:
+    def _knows(self, asked: RecordedRequest, fields: dict[str, str]) -> bool:
         if "assertion" in fields:
             return fields["assertion"] in ("jag", "from the platform")
         if "subject_token" in fields:

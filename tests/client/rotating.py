@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from tests.client.protected import Protected
-from tests.transports.http.handmade import Asked, Line
+from tests.transports.http.handmade import RecordedRequest, ResponseWriter
 
 
 class Rotating(Protected):
@@ -31,7 +31,7 @@ class Rotating(Protected):
         """From now on no token that was given out is good."""
         self.tokens.clear()
 
-    async def _talk(self, asked: Asked, line: Line) -> None:
+    async def _talk(self, asked: RecordedRequest, line: ResponseWriter) -> None:
         if asked.path == "/token" and self.swallowing and b"grant_type=refresh_token" in asked.body:
             self._page(asked)
             self.swallowed.set()
@@ -43,7 +43,7 @@ class Rotating(Protected):
             return
         await super()._talk(asked, line)
 
-    def _token(self, asked: Asked, fields: dict[str, str]) -> tuple[int, dict[str, Any]]:
+    def _token(self, asked: RecordedRequest, fields: dict[str, str]) -> tuple[int, dict[str, Any]]:
         token = fields.get("refresh_token")
         if token in self.spent:
             if self.lenient and token == self.spent[-1]:

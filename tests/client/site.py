@@ -7,12 +7,12 @@ from collections.abc import Awaitable
 from typing import Any
 
 from tests.support.scripted import Error, discovery, welcome
-from tests.transports.http.handmade import Asked, Handmade, Line
+from tests.transports.http.handmade import RecordedRequest, ResponseWriter, ScriptedHttpServer
 
 PAGE = b"<html><title>It works</title></html>"
 
 
-class Site(Handmade):
+class Site(ScriptedHttpServer):
     """Answers from a table, as `Scripted` does; with sessions, it begins one at every initialize."""
 
     def __init__(self, *, sessions: bool = False, listen: bool = False, **answers: Any) -> None:
@@ -21,7 +21,7 @@ class Site(Handmade):
         self._sessions = sessions
         self._listen = listen
         self.session = 0
-        self.stream: Line | None = None
+        self.stream: ResponseWriter | None = None
         self.listening = asyncio.Event()
 
     @property
@@ -31,7 +31,7 @@ class Site(Handmade):
             asked.message.get("method", "answer") if asked.method == "POST" else asked.method for asked in self.asked
         ]
 
-    async def _talk(self, asked: Asked, line: Line) -> None:
+    async def _talk(self, asked: RecordedRequest, line: ResponseWriter) -> None:
         if asked.method != "POST":
             await self._other(asked, line)
             return
@@ -44,7 +44,7 @@ class Site(Handmade):
         else:
             await self._answer(asked, line)
 
-    async def _answer(self, asked: Asked, line: Line) -> None:
+    async def _answer(self, asked: RecordedRequest, line: ResponseWriter) -> None:
         method = asked.message["method"]
         answer: Any = self.answers.get(method, Error(-32601, "Method not found"))
         if callable(answer):
@@ -62,7 +62,7 @@ class Site(Handmade):
         else:
             await line.result(asked, answer, **headers)
 
-    async def _other(self, asked: Asked, line: Line) -> None:
+    async def _other(self, asked: RecordedRequest, line: ResponseWriter) -> None:
         if asked.method == "GET" and self._listen:
             self.stream = line
             await line.stream()

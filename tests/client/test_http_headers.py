@@ -14,7 +14,7 @@ from tests.client.targets.test_http import HANDSHAKE, nothing_remembered
 from tests.support.http import serving
 from tests.support.scripted import Error, Scripted, discovery, welcome
 from tests.support.waiting import until
-from tests.transports.http.handmade import Asked, Line, progress
+from tests.transports.http.handmade import RecordedRequest, ResponseWriter, progress
 
 __all__ = ["nothing_remembered"]
 
@@ -76,7 +76,7 @@ class TestMirroring:
 
     @pytest.mark.parametrize("cache", [False, True])
     async def test_a_call_with_the_wrong_headers_is_sent_again_after_a_look(self, cache: bool):
-        def call(asked: Asked) -> Any:
+        def call(asked: RecordedRequest) -> Any:
             return DONE if "mcp-param-region" in asked.headers else Error(-32020, "Header mismatch")
 
         tools = listing(tool("sql", region=mirrored("string")))
@@ -121,7 +121,7 @@ class TestSessions:
     async def test_progress_follows_the_call(self):
         told: list[float] = []
 
-        async def call(asked: Asked) -> Any:
+        async def call(asked: RecordedRequest) -> Any:
             token = asked.message["params"]["_meta"]["progressToken"]
             await site.listening.wait()
             assert site.stream is not None
@@ -182,7 +182,7 @@ class TestSessions:
         ):
             real = site._answer
 
-            async def forgetful(asked: Asked, line: Line) -> None:
+            async def forgetful(asked: RecordedRequest, line: ResponseWriter) -> None:
                 await real(asked, line)
                 site.session += 1
 
@@ -198,7 +198,7 @@ class TestRepeating:
 
     @pytest.fixture(autouse=True)
     def impatient(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sse_resume, "FIRST_WAIT", 0.005)
+        monkeypatch.setattr(sse_resume, "FIRST_DELAY", 0.005)
 
     def site(self, method: str, result: dict[str, Any]) -> Site:
         hints = {"harmless": {"readOnlyHint": True}, "twice": {"idempotentHint": True}, "once": {}}
@@ -206,7 +206,7 @@ class TestRepeating:
         site = legacy(tools_list={"tools": tools})
         real = site._talk
 
-        async def talk(asked: Asked, line: Line) -> None:
+        async def talk(asked: RecordedRequest, line: ResponseWriter) -> None:
             if asked.method == "GET" and "last-event-id" in asked.headers:
                 await line.answer(404)
             elif asked.method == "POST" and asked.message.get("method") == method and site.session == 1:

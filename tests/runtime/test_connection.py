@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from dovetail.protocol.deadline import Timeouts
 from dovetail.protocol.errors import ConnectionLost, InvalidAnswer, ProtocolError
 from dovetail.runtime import connection as module
 from dovetail.runtime.call import Call
 from dovetail.runtime.connection import MAX_IN_FLIGHT, MAX_OWED, Connection
-from dovetail.runtime.pending_requests import Timeouts
 from dovetail.transports.base import HIGH_WATER
 from dovetail.transports.memory import memory_pair
 from dovetail.wire import codec
@@ -196,7 +196,7 @@ class TestConcurrency:
                 n = call.request.params["n"]
                 if n == 0:
                     return []
-                params = codec.encode({"n": n - 1})
+                params = {"n": n - 1}
                 return [n, *await sides[other].pending.request("bounce", params, PATIENCE)]
 
             return Script(bounce=working(count_down))
@@ -205,9 +205,7 @@ class TestConcurrency:
         sides.extend([Connection(left, bounce(0)), Connection(right, bounce(1))])
         for side in sides:
             side.open()
-        counts = await asyncio.gather(
-            *(sides[k % 2].pending.request("bounce", codec.encode({"n": k}), PATIENCE) for k in range(12))
-        )
+        counts = await asyncio.gather(*(sides[k % 2].pending.request("bounce", {"n": k}, PATIENCE) for k in range(12)))
         assert counts == [list(range(k, 0, -1)) for k in range(12)]
         for side in sides:
             await side.close()
@@ -437,7 +435,7 @@ class TestBackPressure:
         client, server = Connection(left, asking), Connection(right, answering)
         client.open()
         server.open()
-        body = codec.encode({"text": "x" * HIGH_WATER})
+        body = {"text": "x" * HIGH_WATER}
         results = await asyncio.gather(*(client.pending.request("echo", body, PATIENCE) for _ in range(30)))
         assert [len(result["text"]) for result in results] == [HIGH_WATER] * 30
         await client.close()

@@ -10,15 +10,15 @@ from dovetail.auth.http import MAX_BODY, Flow, Request, Response, get
 from dovetail.runtime.oauth_http import OAuthHttp
 from dovetail.transports.http.aiohttp_client import AiohttpClient
 from dovetail.transports.http.contract import HttpOptions
-from tests.transports.http.handmade import Asked, Handmade, Line, Script
+from tests.transports.http.handmade import RecordedRequest, ResponseWriter, Script, ScriptedHttpServer
 
 
-def fetcher(server: Handmade, **how: float) -> OAuthHttp:
+def fetcher(server: ScriptedHttpServer, **how: float) -> OAuthHttp:
     return OAuthHttp(server.url, HttpOptions(), **how)
 
 
 def leading(place: Callable[[], str], status: int = 302) -> Script:
-    async def script(asked: Asked, line: Line) -> None:
+    async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
         if asked.path == "/start":
             await line.answer(status, location=place())
         else:
@@ -29,25 +29,25 @@ def leading(place: Callable[[], str], status: int = 302) -> Script:
 
 class TestRedirects:
     async def test_within_the_origin(self):
-        async with Handmade(leading(lambda: "/end")) as server:
+        async with ScriptedHttpServer(leading(lambda: "/end")) as server:
             response = await fetcher(server).send(get(f"http://127.0.0.1:{server.port}/start"))
         assert (response.status, response.headers["x-path"], response.body) == (200, "/end", b"{}")
 
     async def test_to_another_origin(self):
-        async with Handmade(leading(lambda: "/")) as other:
-            async with Handmade(leading(lambda: other.url)) as server:
+        async with ScriptedHttpServer(leading(lambda: "/")) as other:
+            async with ScriptedHttpServer(leading(lambda: other.url)) as server:
                 with pytest.raises(Untrusted, match="redirects to another origin"):
                     await fetcher(server).send(get(f"http://127.0.0.1:{server.port}/start"))
             assert other.asked == []
 
     async def test_a_circle(self):
-        async with Handmade(leading(lambda: "/start")) as server:
+        async with ScriptedHttpServer(leading(lambda: "/start")) as server:
             with pytest.raises(AuthorizationFailed, match="redirects too often"):
                 await fetcher(server).send(get(f"http://127.0.0.1:{server.port}/start"))
             assert len(server.asked) == 4
 
     async def test_what_is_posted_goes_to_one_place(self):
-        async with Handmade(leading(lambda: "/end", 307)) as server:
+        async with ScriptedHttpServer(leading(lambda: "/end", 307)) as server:
             response = await fetcher(server).send(Request("POST", f"http://127.0.0.1:{server.port}/start", {}, b"code"))
             assert response.status == 307
             assert len(server.asked) == 1
@@ -55,23 +55,23 @@ class TestRedirects:
 
 class TestBounds:
     async def test_a_body_that_is_too_large(self):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await line.answer(200, b" " * (MAX_BODY + 1))
 
-        async with Handmade(script) as server:
+        async with ScriptedHttpServer(script) as server:
             with pytest.raises(AuthorizationFailed, match="more than"):
                 await fetcher(server).send(get(server.url))
 
     async def test_a_server_that_is_silent(self):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await asyncio.Event().wait()
 
-        async with Handmade(script) as server:
+        async with ScriptedHttpServer(script) as server:
             with pytest.raises(AuthorizationFailed, match=r"gave no answer within 0\.05 s"):
                 await fetcher(server, seconds=0.05).send(get(server.url))
 
     async def test_nobody_there(self):
-        async with Handmade(leading(lambda: "/")) as server:
+        async with ScriptedHttpServer(leading(lambda: "/")) as server:
             pass
         with pytest.raises(AuthorizationFailed, match="There is no answer from"):
             await fetcher(server).send(get(server.url))
@@ -97,7 +97,7 @@ class TestPlaces:
             )
 
     async def test_a_client_of_the_users_own_is_used_and_stays_open(self):
-        async with Handmade(leading(lambda: "/")) as server:
+        async with ScriptedHttpServer(leading(lambda: "/")) as server:
             own = AiohttpClient(HttpOptions(), server.url)
             try:
                 for _ in range(2):
@@ -107,7 +107,7 @@ class TestPlaces:
             assert server.connections == 1
 
     async def test_only_the_address_that_was_looked_at_is_connected_to(self):
-        async with Handmade(leading(lambda: "/")) as server:
+        async with ScriptedHttpServer(leading(lambda: "/")) as server:
             url = f"http://no-such-name.invalid:{server.port}/"
             pinned = AiohttpClient(HttpOptions(), url, ["127.0.0.1"])
             try:
@@ -130,7 +130,7 @@ class TestFlows:
         assert await OAuthHttp("https://example.com/mcp", HttpOptions()).run(flow()) == "refused"
 
     async def test_answers_go_back_into_the_flow(self):
-        async with Handmade(leading(lambda: "/")) as server:
+        async with ScriptedHttpServer(leading(lambda: "/")) as server:
 
             def flow() -> Flow[list[Response]]:
                 first = yield get(server.url)

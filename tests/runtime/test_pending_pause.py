@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from dovetail.protocol.deadline import Timeouts
 from dovetail.protocol.errors import Timeout
-from dovetail.runtime.pending_requests import Timeouts
 from tests.support.clock import Clock
 from tests.support.peer import Script, connected, notification
 from tests.support.waiting import settled

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from dovetail.protocol.deadline import Timeouts
 from dovetail.protocol.errors import ConnectionLost, InvalidAnswer, NotFound, RemoteError, Timeout
 from dovetail.runtime.connection import Connection
-from dovetail.runtime.pending_requests import OnProgress, Timeouts
+from dovetail.runtime.pending_requests import OnProgress
 from tests.support.clock import Clock
 from tests.support.peer import Peer, Script, connected, notification
 from tests.support.waiting import settled
@@ -17,7 +18,7 @@ LONG = Timeouts(30)
 
 
 def ask(connection: Connection, patience: Timeouts = LONG, **options: Any) -> asyncio.Task[Any]:
-    return asyncio.create_task(connection.pending.request("m", b'{"x":1}', patience, **options))
+    return asyncio.create_task(connection.pending.request("m", {"x": 1}, patience, **options))
 
 
 def result(id: Any, value: Any = "done") -> dict[str, Any]:
@@ -46,7 +47,7 @@ class TestAnswers:
 
     async def test_no_id_is_used_twice(self):
         async with connected(Script()) as (connection, peer):
-            taken = connection.pending.take_id()
+            taken = connection.pending.next_id()
             asked = [ask(connection), ask(connection, id=taken)]
             ids = [(await peer.next())["id"] for _ in asked]
             assert sorted(ids) == [1, 2]

@@ -18,21 +18,30 @@ from dovetail.transports.http.requester import HttpRequester, TokenAuth
 from dovetail.transports.legacy_sse import LegacySseChannel
 from tests.support.peer import nothing_left
 from tests.support.waiting import settled, until
-from tests.transports.http.handmade import Asked, Ear, Handmade, Line, notification, progress, reply, request
+from tests.transports.http.handmade import (
+    RecordedRequest,
+    RecordingReceiver,
+    ResponseWriter,
+    ScriptedHttpServer,
+    notification,
+    progress,
+    reply,
+    request,
+)
 
 ENDPOINT = b"event: endpoint\ndata: /messages?session_id=1\n\n"
 
 
-class Old(Handmade):
+class Old(ScriptedHttpServer):
     """A server of the old transport: one stream, and messages that are taken."""
 
     def __init__(self, first: bytes = ENDPOINT, **options: Any) -> None:
         super().__init__(self._talk, **options)
         self._first = first
-        self.stream: Line
-        self.post: Callable[[Asked, Line], Any] = self._take
+        self.stream: ResponseWriter
+        self.post: Callable[[RecordedRequest, ResponseWriter], Any] = self._take
 
-    async def _talk(self, asked: Asked, line: Line) -> None:
+    async def _talk(self, asked: RecordedRequest, line: ResponseWriter) -> None:
         if asked.method == "GET":
             self.stream = line
             await line.stream()
@@ -41,16 +50,18 @@ class Old(Handmade):
         else:
             await self.post(asked, line)
 
-    async def _take(self, asked: Asked, line: Line) -> None:
+    async def _take(self, asked: RecordedRequest, line: ResponseWriter) -> None:
         await line.answer(202, b"Accepted", "text/plain")
         if asked.id is not None:
             await self.stream.event(reply(asked.id, n=asked.id))
 
 
 @contextlib.asynccontextmanager
-async def connected(server: Handmade, **how: Any) -> AsyncIterator[tuple[LegacySseChannel, Ear]]:
+async def connected(
+    server: ScriptedHttpServer, **how: Any
+) -> AsyncIterator[tuple[LegacySseChannel, RecordingReceiver]]:
     client = AiohttpClient(HttpOptions(), server.url)
-    channel, ear = LegacySseChannel(HttpRequester(client, server.url, **how), 100_000), Ear()
+    channel, ear = LegacySseChannel(HttpRequester(client, server.url, **how), 100_000), RecordingReceiver()
     try:
         await channel.connect()
         channel.open(ear)
@@ -117,10 +128,10 @@ class TestConnecting:
         [(404, None, HttpStatus), (200, "text/html", InvalidAnswer), (202, None, DovetailError)],
     )
     async def test_no_stream_at_all(self, status: int, type: str | None, kind: type[Exception]):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await line.answer(status, kind=type)
 
-        async with Handmade(script) as server:
+        async with ScriptedHttpServer(script) as server:
             with pytest.raises(kind):
                 async with connected(server):
                     pass
@@ -129,7 +140,7 @@ class TestConnecting:
         async with Old() as server:
             client = AiohttpClient(HttpOptions(), server.url)
             with pytest.raises(LocalError, match="connect"):
-                LegacySseChannel(HttpRequester(client, server.url)).open(Ear())
+                LegacySseChannel(HttpRequester(client, server.url)).open(RecordingReceiver())
             await client.close()
 
 
@@ -138,7 +149,7 @@ class TestSending:
         async with Old() as server, connected(server) as (channel, ear):
             taken: list[str] = []
 
-            async def slowly(asked: Asked, line: Line) -> None:
+            async def slowly(asked: RecordedRequest, line: ResponseWriter) -> None:
                 if asked.id is None:
                     await settled(30)
                 taken.append(asked.message["method"])
@@ -151,7 +162,7 @@ class TestSending:
         assert taken == ["notifications/initialized", "tools/list"]
 
     async def test_a_message_that_is_refused(self):
-        async def refuse(asked: Asked, line: Line) -> None:
+        async def refuse(asked: RecordedRequest, line: ResponseWriter) -> None:
             if asked.id == 1:
                 await line.answer(400, b"no", "text/plain")
             elif asked.id == 2:
@@ -169,7 +180,7 @@ class TestSending:
         assert ear.messages[0]["id"] == 3
 
     async def test_a_notification_that_is_refused_is_logged(self, caplog: pytest.LogCaptureFixture):
-        async def refuse(asked: Asked, line: Line) -> None:
+        async def refuse(asked: RecordedRequest, line: ResponseWriter) -> None:
             await line.answer(400, b"not that", "text/plain")
 
         async with Old() as server, connected(server) as (channel, _):
@@ -180,7 +191,7 @@ class TestSending:
     async def test_too_much_on_its_way_congests(self):
         let_go = asyncio.Event()
 
-        async def slowly(asked: Asked, line: Line) -> None:
+        async def slowly(asked: RecordedRequest, line: ResponseWriter) -> None:
             await let_go.wait()
             await line.answer(202)
 
@@ -231,7 +242,7 @@ class TestReading:
 
 class TestClosing:
     async def test_nothing_is_left_behind(self):
-        async def never(asked: Asked, line: Line) -> None:
+        async def never(asked: RecordedRequest, line: ResponseWriter) -> None:
             await asyncio.Event().wait()
 
         async with Old() as server:

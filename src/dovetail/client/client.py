@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from dovetail import __version__
 from dovetail.client.targets.resolve import Target, http_settings, resolve_target
+from dovetail.protocol.deadline import Timeouts
 from dovetail.protocol.envelope import LOG_LEVEL, request_meta
 from dovetail.protocol.errors import (
     ConnectionLost,
@@ -24,7 +25,7 @@ from dovetail.protocol.extension import Extension, Extensions
 from dovetail.protocol.revisions import REVISIONS
 from dovetail.protocol.revisions.revision import Revision
 from dovetail.runtime.connection import Trace
-from dovetail.runtime.pending_requests import OnProgress, Timeouts
+from dovetail.runtime.pending_requests import OnProgress
 from dovetail.types.base import PageResult
 from dovetail.types.capabilities import ClientCapabilities, Implementation, ServerCapabilities
 from dovetail.types.client_features import InputRequired
@@ -39,7 +40,6 @@ from dovetail.types.resources import (
 )
 from dovetail.types.serialization import Value
 from dovetail.types.tools import CallToolResult, ListToolsResult, Tool
-from dovetail.wire import codec
 
 from .elicitation import Mode, OnElicit
 from .http_headers import learn_header_arguments
@@ -469,15 +469,11 @@ class Client:
     ) -> Any:
         agreed, pending = self._agreed(), self._connected().connection.pending
         if id is None:
-            id = pending.take_id()
+            id = pending.next_id()
         if progress is not None:
             body = {**body, "_meta": {**(body.get("_meta") or {}), "progressToken": id}}
-        patience = Timeouts(self._timeout if timeout is None else timeout, self._max_timeout)
-        try:
-            encoded = codec.encode(body) if body else None
-        except (TypeError, ValueError, OverflowError, RecursionError) as problem:
-            raise LocalError(f"The params of {method} cannot be written as JSON: {problem}") from problem
-        result = await pending.request(method, encoded, patience, id=id, on_progress=progress)
+        timeouts = Timeouts(self._timeout if timeout is None else timeout, self._max_timeout)
+        result = await pending.request(method, body, timeouts, id=id, on_progress=progress)
         if agreed.result_type:
             self._check_type(method, result, agreed)
         return result

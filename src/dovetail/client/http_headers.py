@@ -28,12 +28,12 @@ class RevisionAwareChannel(Protocol):
 class StreamableHttpChannel(Protocol):
     """A channel over Streamable HTTP."""
 
-    mirrored: Mapping[str, Paths]
+    header_arguments: Mapping[str, Paths]
     """Which arguments of which tools are repeated in headers."""
-    lapsed: str | None
+    ended_session: str | None
     """The session that the server has ended and that none has followed yet."""
 
-    async def listening(self) -> None:
+    async def wait_for_get_stream(self) -> None:
         """Wait, within bounds, until the server can send what answers no request."""
         ...
 
@@ -56,5 +56,5 @@ def learn_header_arguments(tools: Sequence[Tool], channel: StreamableHttpChannel
         usable.append(tool)
         if paths:
             mirrored[tool.name] = paths
-    channel.mirrored = mirrored
+    channel.header_arguments = mirrored
     return usable

@@ -12,15 +12,14 @@ from typing import Any
 
 import msgspec
 
+from dovetail.protocol.deadline import Timeouts
 from dovetail.protocol.envelope import SERVER_INFO, request_meta
 from dovetail.protocol.errors import MODERN_CODES, HttpStatus, InvalidAnswer, RemoteError
 from dovetail.protocol.revisions import HANDSHAKE, NEWEST, NEWEST_HANDSHAKE, REVISIONS, Revision
 from dovetail.runtime.connection import Connection
-from dovetail.runtime.pending_requests import Timeouts
 from dovetail.types.capabilities import ClientCapabilities, Implementation, ServerCapabilities
 from dovetail.types.messages import DiscoverResult, InitializeParams, InitializeResult
 from dovetail.types.serialization import Value, load
-from dovetail.wire import codec
 
 PROBE_SECONDS = 5.0
 SSE = "sse"
@@ -158,9 +157,7 @@ class Negotiator:
         return Agreement(agreed, result.server_info, result.capabilities, result.instructions)
 
     async def _request(self, method: str, params: dict[str, Any]) -> Any:
-        return await self._connection.pending.request(
-            method, codec.encode(params), Timeouts(self._timeout), cancellable=False
-        )
+        return await self._connection.pending.request(method, params, Timeouts(self._timeout), cancellable=False)
 
 
 def _server_info(found: DiscoverResult) -> Implementation | None:

@@ -55,7 +55,7 @@ class Pipeline:
 
         async def last(exchange: Exchange) -> dict[str, Any]:
             refuse_other_method(exchange, method)
-            id = exchange.id = self._supervisor.connection.pending.take_id()
+            id = exchange.id = self._supervisor.connection.pending.next_id()
             return as_object(method, await send(exchange.params, id=id))
 
         agreement = self._supervisor.agreement

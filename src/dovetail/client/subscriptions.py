@@ -9,10 +9,9 @@ from typing import Any, cast
 
 import msgspec
 
+from dovetail.protocol.deadline import Timeouts
 from dovetail.protocol.envelope import SUBSCRIPTION_ID, meta_of
 from dovetail.protocol.errors import ConnectionLost, DovetailError, NotFound
-from dovetail.runtime.pending_requests import Timeouts
-from dovetail.wire import codec
 
 from .supervisor import Supervisor
 
@@ -70,7 +69,7 @@ class _ChangeCollector:
     def __init__(
         self, supervisor: Supervisor, meta: dict[str, Any] | None, kinds: Sequence[str], uris: Sequence[str]
     ) -> None:
-        self.id = supervisor.connection.pending.take_id()
+        self.id = supervisor.connection.pending.next_id()
         self.unread: dict[Change, None] = {}
         self.news = asyncio.Event()
         self.refused: NotFound | None = None
@@ -136,7 +135,7 @@ async def _subscribe(
     watched = supervisor.session.watched
     mine: list[str] = []
     if supervisor.web is not None:
-        await supervisor.web.listening()
+        await supervisor.web.wait_for_get_stream()
     try:
         for uri in uris:
             await request("resources/subscribe", {"uri": uri})
@@ -160,7 +159,7 @@ async def _listen_again(
     """Follow a subscription that its server has ended, as it does when the token of it has; whether to do so again."""
     loop = asyncio.get_running_loop()
     began = loop.time()
-    ear.begin_again(supervisor.connection.pending.take_id())
+    ear.begin_again(supervisor.connection.pending.next_id())
     try:
         await hold_subscription(supervisor, meta, kinds, uris, ear.id)
     except DovetailError:
@@ -177,5 +176,5 @@ async def hold_subscription(
     wanted: dict[str, Any] = {f"{kind}ListChanged": True for kind in kinds}
     if uris:
         wanted["resourceSubscriptions"] = list(uris)
-    params = codec.encode({"_meta": meta, "notifications": wanted})
+    params = {"_meta": meta, "notifications": wanted}
     await supervisor.connection.pending.request("subscriptions/listen", params, Timeouts(None), id=id)

@@ -14,13 +14,12 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from dovetail.auth.errors import AuthorizationFailed
 from dovetail.client.auth.timeout_pause import PausableTimeouts
 from dovetail.client.targets.resolve import AnyTarget
+from dovetail.protocol.deadline import Timeouts
 from dovetail.protocol.errors import ConnectionLost, DovetailError, HttpStatus, RemoteError
 from dovetail.protocol.revisions import NEWEST_HANDSHAKE, Revision
 from dovetail.runtime.connection import Connection, Trace
-from dovetail.runtime.pending_requests import Timeouts
 from dovetail.transports.base import Channel
 from dovetail.types.capabilities import ClientCapabilities, Implementation
-from dovetail.wire import codec
 
 from . import negotiation
 from .http_headers import RevisionAwareChannel, StreamableHttpChannel
@@ -124,11 +123,11 @@ class Supervisor:
         2025-11-25 transports, "Session Management".
         """
         async with self._renewing:
-            if self.web is None or self.web.lapsed is None:
+            if self.web is None or self.web.ended_session is None:
                 return False
             self.agreement = await self._greeting().initialize(self.agreement.revision)
             for uri in list(self.session.watched):
-                params = codec.encode({"uri": uri})
+                params = {"uri": uri}
                 with contextlib.suppress(DovetailError):
                     await self.connection.pending.request("resources/subscribe", params, Timeouts(self._timeout))
             return True

@@ -100,7 +100,8 @@ def standard_headers(
     if source is not None:
         name = params.get(source)
         if isinstance(name, str):
-            headers[NAME] = encode_value(name)
+            # An enum member that is a string goes as its value, as it does in the body.
+            headers[NAME] = encode_value(name if type(name) is str else str.__str__(name))
     if paths and method == "tools/call":
         arguments = params.get("arguments")
         for path, header in paths.items():

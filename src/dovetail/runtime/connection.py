@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_REQUEST, ProtocolError
 from dovetail.protocol.terms import Terms
-from dovetail.transports.base import Channel, Outlet, Withdraws
+from dovetail.transports.base import Channel, Outlet, RequestChannel
 from dovetail.wire import codec
 from dovetail.wire.jsonrpc import Failure, Id, Invalid, Message, Notification, Request, Response
 from dovetail.wire.lines import TooLong
@@ -89,6 +89,7 @@ class Connection:
 
     def __init__(self, channel: Channel, service: Service, trace: Trace | None = None) -> None:
         self._channel = channel
+        self._request_channel: RequestChannel | None = channel if isinstance(channel, RequestChannel) else None
         self._service = service
         self._trace = trace
         self._loop = asyncio.get_running_loop()
@@ -135,19 +136,23 @@ class Connection:
     def let_go(self, retry: float) -> None:
         """A channel carries all that there is; nobody can come back to it."""
 
-    def send(self, line: bytes) -> None:
-        """Send one encoded message."""
+    def send(self, line: bytes, message: Request | Notification | None = None) -> None:
+        """Send one encoded message; a channel over HTTP needs the values that it was encoded from as well."""
         if self._trace is not None:
             self._trace("sent", line)
-        self._channel.send(line)
+        if message is None or self._request_channel is None:
+            self._channel.send(line)
+        else:
+            self._request_channel.send(line, message)
 
     def withdraw(self, id: Id) -> bool:
         """Give up a request of ours without a word, where the channel can do that."""
-        return isinstance(self._channel, Withdraws) and self._channel.withdraw(id)
+        return self._request_channel is not None and self._request_channel.withdraw(id)
 
     def notify(self, method: str, params: dict[str, Any] | None = None) -> None:
         """Send a notification."""
-        self.send(codec.notification(method, None if params is None else codec.encode(params)))
+        encoded = None if params is None else codec.encode(params)
+        self.send(codec.notification(method, encoded), Notification(method, params or {}))
 
     async def drained(self) -> None:
         """Wait while the peer lags behind."""
@@ -181,7 +186,7 @@ class Connection:
         """Stop everything and fail what waits; handlers get a moment to clean up."""
         self._closed = True
         if self._gone is None:
-            self.pending.give_up("the connection is closed")
+            self.pending.cancel_all("the connection is closed")
             self._gone = "the connection was closed"
         self._stop_calls()
         self.pending.close(self._gone)
@@ -190,10 +195,10 @@ class Connection:
         if self._stopping:
             await asyncio.wait(self._stopping, timeout=CLEAN_UP_SECONDS)
 
-    def received(self, line: bytes) -> None:
-        """Take one line from the channel."""
+    def received(self, line: bytes) -> codec.Decoded | None:
+        """Take one line from the channel; the decoded message."""
         if self._closed:
-            return
+            return None
         if self._trace is not None:
             self._trace("received", line)
         message = codec.decode(line)
@@ -203,6 +208,7 @@ class Connection:
                 self._wait_for_reader()
         elif self._owed:
             self._owed = 0
+        return message
 
     def overlong(self, line: TooLong) -> None:
         """Refuse a line above the limit, telling whoever can be told."""
@@ -256,7 +262,7 @@ class Connection:
 
     def _invalid(self, message: Invalid, outlet: Outlet) -> None:
         if message.reply or (message.bare and message.id in self.pending):
-            self.pending.garbled(message)
+            self.pending.fail_unreadable(message)
             outlet.finish(None)
             return
         if not self._service.answers_refused(message.id):

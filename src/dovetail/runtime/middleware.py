@@ -28,6 +28,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
 
+from dovetail.protocol.deadline import Timeouts
 from dovetail.protocol.envelope import PROGRESS_TOKEN
 from dovetail.protocol.errors import InvalidAnswer, LocalError
 from dovetail.protocol.revisions.revision import Revision
@@ -37,7 +38,7 @@ from dovetail.wire.jsonrpc import Id, Request
 
 from .call import Call
 from .connection import Work
-from .pending_requests import OnProgress, Timeouts
+from .pending_requests import OnProgress
 
 Role: TypeAlias = Literal["client", "server"]
 Proceed: TypeAlias = "Callable[[Exchange], Awaitable[dict[str, Any]]]"
@@ -235,12 +236,11 @@ async def pass_out(
 
     async def last(exchange: Exchange) -> dict[str, Any]:
         refuse_other_method(exchange, method)
-        id = exchange.id = pending.take_id()
+        id = exchange.id = pending.next_id()
         body = exchange.params
         if progress is not None:
             body = {**body, "_meta": {**exchange.meta, PROGRESS_TOKEN: id}}
-        encoded = codec.encode(body) if body else None
-        raw = await pending.request(method, encoded, Timeouts(timeout), id=id, on_progress=progress, outlet=call.outlet)
+        raw = await pending.request(method, body, Timeouts(timeout), id=id, on_progress=progress, outlet=call.outlet)
         return as_object(method, raw)
 
     exchange = Exchange(role, "out", method, params, terms.revision, peer=terms.client, principal=terms.principal)

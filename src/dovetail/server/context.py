@@ -7,6 +7,7 @@ import functools
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
+from dovetail.protocol.deadline import Timeouts
 from dovetail.protocol.envelope import PROGRESS_TOKEN
 from dovetail.protocol.errors import (
     INTERNAL_ERROR,
@@ -19,7 +20,7 @@ from dovetail.protocol.errors import (
     RemoteError,
 )
 from dovetail.runtime.call import Call
-from dovetail.runtime.pending_requests import OnProgress, Timeouts
+from dovetail.runtime.pending_requests import OnProgress
 from dovetail.types.capabilities import ClientCapabilities, Implementation
 from dovetail.types.client_features import (
     CreateMessageResult,
@@ -31,7 +32,6 @@ from dovetail.types.client_features import (
     method_of,
 )
 from dovetail.types.serialization import Value
-from dovetail.wire import codec
 from dovetail.wire.jsonrpc import Id
 
 if TYPE_CHECKING:
@@ -201,12 +201,11 @@ class Context:
             from dovetail.runtime.middleware import pass_out
 
             return await pass_out(chain, "server", self._call, method, body, timeout, progress)
-        id = pending.take_id()
+        id = pending.next_id()
         if progress is not None:
             body["_meta"] = {**(body.get("_meta") or {}), PROGRESS_TOKEN: id}
-        encoded = codec.encode(body) if body else None
         return await pending.request(
-            method, encoded, Timeouts(timeout), id=id, on_progress=progress, outlet=self._call.outlet
+            method, body, Timeouts(timeout), id=id, on_progress=progress, outlet=self._call.outlet
         )
 
     def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:

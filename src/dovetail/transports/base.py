@@ -6,10 +6,15 @@ way to talk. A line is one whole message as bytes of JSON, however the transport
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Protocol
 
-from dovetail.wire.jsonrpc import Id
+from dovetail.wire.codec import Decoded
+from dovetail.wire.jsonrpc import Id, Notification, Request
 from dovetail.wire.lines import TooLong
+
+if TYPE_CHECKING:
+    from dovetail.protocol.revisions.revision import Revision
 
 MAX_LINE = 16 * 1024 * 1024
 """The longest line taken; longer ones are dropped as they arrive and answered with an error."""
@@ -21,8 +26,11 @@ HIGH_WATER = 256 * 1024
 class Receiver(Protocol):
     """Who gets what a channel reads. All calls come from the event loop's thread."""
 
-    def received(self, line: bytes) -> None:
-        """One message arrived; messages come in order, and none while the channel is paused."""
+    def received(self, line: bytes) -> Decoded | None:
+        """One message arrived; messages come in order, and none while the channel is paused.
+
+        Returns the decoded message, so that a channel that waits for an answer need not parse the line a second time.
+        """
         ...
 
     def overlong(self, line: TooLong) -> None:
@@ -111,10 +119,21 @@ class Channel(Protocol):
         ...
 
 
-@runtime_checkable
-class Withdraws(Protocol):
-    """A channel where a request may be given up without a word, by closing the stream that its answer comes on."""
+class RequestChannel(ABC):
+    """Base class of the client's channels over HTTP, where every message is a POST of its own.
+
+    Deriving from it declares that the channel uses the values of a message beside its bytes (for HTTP headers) and the
+    agreed revision, and that it may cancel a request by closing its connection.
+    """
+
+    @abstractmethod
+    def send(self, line: bytes, message: Request | Notification | None = None) -> None:
+        """Send one message; `message` holds the values that `line` was encoded from, None for answers."""
+
+    @abstractmethod
+    def agreed(self, revision: Revision) -> None:
+        """Use the revision that both sides have agreed on from now on."""
 
     def withdraw(self, id: Id) -> bool:
-        """Give up a request; False where the peer has to be told with a message."""
-        ...
+        """Cancel a request by closing its connection; False where a cancellation has to be sent instead."""
+        return False

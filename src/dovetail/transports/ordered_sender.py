@@ -1,4 +1,4 @@
-"""Messages that must arrive in the order in which they were sent, each after the one before was taken."""
+"""Ordered delivery: each message is sent after the peer has accepted the one before."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class OrderedSender(Generic[T]):
-    """Delivers one after the other; a task runs only while there is something to deliver."""
+    """Queue with one delivery at a time; a task runs only while there is something to deliver."""
 
     def __init__(self, deliver: Callable[[T], Awaitable[None]]) -> None:
         self._deliver = deliver
@@ -22,13 +22,13 @@ class OrderedSender(Generic[T]):
         return len(self._waiting)
 
     def put(self, item: T) -> None:
-        """Deliver this after everything before it."""
+        """Deliver an item after all that were put before it."""
         self._waiting.append(item)
         if self._running is None:
-            self._running = asyncio.get_running_loop().create_task(self._run(), name="dovetail-lane")
+            self._running = asyncio.get_running_loop().create_task(self._run(), name="dovetail-ordered-sender")
 
     async def finish(self, seconds: float) -> None:
-        """Deliver what waits, as far as the time goes, and no more after that."""
+        """Deliver the queued items, for at most so many seconds, and stop."""
         if self._running is not None:
             await asyncio.wait({self._running}, timeout=seconds)
         if self._running is not None:

@@ -25,7 +25,7 @@ from dovetail.transports.http.contract import HttpOptions
 from tests.client.protected import BACK
 from tests.client.rotating import Rotating
 from tests.client.site import Status, modern
-from tests.transports.http.handmade import Asked, Handmade, Line
+from tests.transports.http.handmade import RecordedRequest, ResponseWriter, ScriptedHttpServer
 
 BROWSER = """#!{python}
 import sys, time, urllib.request
@@ -218,10 +218,10 @@ class TestLeftAlone:
     async def test_other_credentials_than_tokens_are_the_users_to_give(self, user: User) -> None:
         user.sits_down()
 
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await line.answer(401, www_authenticate='Basic realm="here"')
 
-        async with Handmade(script) as site:
+        async with ScriptedHttpServer(script) as site:
             with pytest.raises(HttpStatus, match="it wants credentials"):
                 await Client(site.url).open()
 

@@ -68,7 +68,7 @@ def test_a_terminal(terminal: bool, found: str) -> None:
             [
                 sys.executable,
                 "-c",
-                "from dovetail.client.auth.interactive import login_mode; print(presence({}, 'linux'))",
+                "from dovetail.client.auth.interactive import login_mode; print(login_mode({}, 'linux'))",
             ],
             stdout=subprocess.PIPE,
             stderr=slave if terminal else subprocess.PIPE,

@@ -13,7 +13,7 @@ from dovetail.transports.http.contract import ClientResponse, HttpOptions
 from tests.client.site import PAGE, Site, Status, legacy, modern
 from tests.support.peer import nothing_left
 from tests.support.scripted import Error, discovery, welcome
-from tests.transports.http.handmade import Asked, Handmade, Line
+from tests.transports.http.handmade import RecordedRequest, ResponseWriter, ScriptedHttpServer
 from tests.transports.test_legacy_sse import Old
 
 NEWEST, HANDSHAKE = "2026-07-28", "2025-11-25"
@@ -34,7 +34,7 @@ class OldMcp(Old):
         self.post = self._mcp
         self._refusal = (status, body, kind)
 
-    async def _mcp(self, asked: Asked, line: Line) -> None:
+    async def _mcp(self, asked: RecordedRequest, line: ResponseWriter) -> None:
         if asked.path == "/mcp":
             await line.answer(*self._refusal)
             return
@@ -75,7 +75,7 @@ class TestEras:
         assert site.methods[:3] == ["server/discover", "initialize", "notifications/initialized"]
 
     async def test_a_modern_error_is_put_right(self):
-        def discover(asked: Asked) -> Any:
+        def discover(asked: RecordedRequest) -> Any:
             return Error(-32022, "Unsupported", {"supported": [HANDSHAKE], "requested": NEWEST})
 
         async with Site(server_discover=discover, initialize=welcome()) as site, Client(site.url) as client:
@@ -202,9 +202,9 @@ class TestFailing:
         assert site.methods == ["server/discover"]
 
     async def test_no_safe_connection(self):
-        async def script(asked: Asked, line: Line) -> None: ...
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None: ...
 
-        async with Handmade(script, greeting=b"HTTP/1.0 400 Bad\r\n\r\n") as site:
+        async with ScriptedHttpServer(script, greeting=b"HTTP/1.0 400 Bad\r\n\r\n") as site:
             with pytest.raises(ConnectionLost, match="No safe connection"):
                 async with Client(site.url.replace("http", "https")):
                     pass
@@ -249,7 +249,7 @@ class TestOptions:
     async def test_a_token_that_has_run_out_is_asked_for_again(self):
         tokens = iter(["old", "new"])
 
-        def discover(asked: Asked) -> Any:
+        def discover(asked: RecordedRequest) -> Any:
             return discovery() if asked.headers["authorization"] == "Bearer new" else Status(401)
 
         async def give() -> str:

@@ -10,7 +10,7 @@ import threading
 import time
 
 from dovetail import Context, Server
-from dovetail.runtime.pending_requests import Timeouts
+from dovetail.protocol.deadline import Timeouts
 
 server = Server("nasty")
 raised = {

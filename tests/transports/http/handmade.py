@@ -1,4 +1,4 @@
-"""An HTTP server whose every byte a test decides, and somebody who writes down what a channel brings."""
+"""An HTTP server that runs a script, and a receiver that records what a channel delivers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, Self
 
+from dovetail.wire import codec
 from dovetail.wire.jsonrpc import Id
 from dovetail.wire.lines import TooLong
 from tests.support.raw import PATIENCE
@@ -16,7 +17,7 @@ META = "io.modelcontextprotocol/"
 ENVELOPE = "2026-07-28"
 
 
-class Asked(NamedTuple):
+class RecordedRequest(NamedTuple):
     """One request as it arrived."""
 
     method: str
@@ -34,7 +35,7 @@ class Asked(NamedTuple):
         return self.message.get("id")
 
 
-class Line:
+class ResponseWriter:
     """Where the answer to one request is written."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
@@ -55,7 +56,7 @@ class Line:
     async def json(self, message: object, status: int = 200, **headers: str) -> None:
         await self.answer(status, json.dumps(message).encode(), "application/json", **headers)
 
-    async def result(self, asked: Asked, result: dict[str, Any] | None = None, **headers: str) -> None:
+    async def result(self, asked: RecordedRequest, result: dict[str, Any] | None = None, **headers: str) -> None:
         await self.json({"jsonrpc": "2.0", "id": asked.id, "result": result or {}}, 200, **headers)
 
     async def stream(self, **headers: str) -> None:
@@ -86,11 +87,11 @@ class Line:
                 await asyncio.sleep(0.001)
 
 
-Script = Callable[[Asked, Line], Awaitable[None]]
+Script = Callable[[RecordedRequest, ResponseWriter], Awaitable[None]]
 
 
-class Handmade:
-    """Serves with a script; keeps what was asked, in order."""
+class ScriptedHttpServer:
+    """Serves with a script; records the requests, in order."""
 
     def __init__(self, script: Script, *, greeting: bytes = b"", **options: Any) -> None:
         self._script = script
@@ -99,7 +100,7 @@ class Handmade:
         self._news = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._problems: list[Exception] = []
-        self.asked: list[Asked] = []
+        self.asked: list[RecordedRequest] = []
         self.connections = 0
         self.scheme = "https" if "ssl" in options else "http"
 
@@ -117,11 +118,11 @@ class Handmade:
         if self._problems:
             raise self._problems[0]
 
-    def of(self, method: str) -> list[Asked]:
+    def of(self, method: str) -> list[RecordedRequest]:
         """What was asked with this HTTP method."""
         return [asked for asked in self.asked if asked.method == method]
 
-    def named(self, method: str) -> list[Asked]:
+    def named(self, method: str) -> list[RecordedRequest]:
         """The messages of this JSON-RPC method."""
         return [asked for asked in self.of("POST") if asked.message.get("method") == method]
 
@@ -137,7 +138,7 @@ class Handmade:
         self._tasks.add(task)
         self.connections += 1
         number = self.connections
-        line = Line(writer)
+        line = ResponseWriter(writer)
         try:
             await line.send(self._greeting)
             while not writer.transport.is_closing():
@@ -157,7 +158,7 @@ class Handmade:
             writer.transport.abort()
 
 
-async def _read(reader: asyncio.StreamReader, connection: int) -> Asked:
+async def _read(reader: asyncio.StreamReader, connection: int) -> RecordedRequest:
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     first, *rest = head.split("\r\n")
     method, path, _ = first.split(" ", 2)
@@ -168,11 +169,11 @@ async def _read(reader: asyncio.StreamReader, connection: int) -> Asked:
             assert name.lower() not in headers, f"{name} came twice"
             headers[name.lower()] = value.strip()
     body = await reader.readexactly(int(headers.get("content-length", "0")))
-    return Asked(method, path, headers, body, connection)
+    return RecordedRequest(method, path, headers, body, connection)
 
 
-class Ear:
-    """A receiver that keeps what comes."""
+class RecordingReceiver:
+    """Records messages, failures and disconnections."""
 
     def __init__(self) -> None:
         self.messages: list[Any] = []
@@ -180,17 +181,17 @@ class Ear:
         self.ends: list[str | None] = []
         self._news = asyncio.Event()
 
-    def received(self, line: bytes) -> None:
+    def received(self, line: bytes) -> codec.Decoded:
         self.messages.append(json.loads(line))
         self._news.set()
+        return codec.decode(line)
 
     def overlong(self, line: TooLong) -> None:
         raise AssertionError("HTTP has no lines")
 
     def failed(self, id: Id, problem: Exception) -> None:
-        if not any(message.get("id") == id and "method" not in message for message in self.messages):
-            self.failures.setdefault(id, problem)
-            self._news.set()
+        self.failures.setdefault(id, problem)
+        self._news.set()
 
     def disconnected(self, reason: str | None) -> None:
         self.ends.append(reason)

@@ -16,7 +16,7 @@ from dovetail.protocol.errors import ConnectionLost, LocalError
 from dovetail.transports.http.aiohttp_client import AiohttpClient, find_proxy
 from dovetail.transports.http.contract import HttpOptions
 from dovetail.transports.http.requester import read_all
-from tests.transports.http.handmade import Asked, Handmade, Line
+from tests.transports.http.handmade import RecordedRequest, ResponseWriter, ScriptedHttpServer
 
 
 def certificate(folder: Path, name: str) -> Path:
@@ -42,7 +42,7 @@ def certificate(folder: Path, name: str) -> Path:
     return path
 
 
-async def hello(asked: Asked, line: Line) -> None:
+async def hello(asked: RecordedRequest, line: ResponseWriter) -> None:
     await line.answer(200, b"hello")
 
 
@@ -59,7 +59,7 @@ class TestCertificates:
     async def test_one_that_cannot_be_trusted_is_refused(self, tmp_path: Path):
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(certificate(tmp_path, "server"))
-        async with Handmade(hello, ssl=context) as server:
+        async with ScriptedHttpServer(hello, ssl=context) as server:
             with pytest.raises(ConnectionLost, match=r"No safe connection to https://.*certificate") as caught:
                 await fetch(server.url)
             assert "see HttpOptions" in str(caught.value)
@@ -71,7 +71,7 @@ class TestCertificates:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(ours))
         context.load_cert_chain(theirs)
         context.verify_mode = ssl.CERT_REQUIRED
-        async with Handmade(hello, ssl=context) as server:
+        async with ScriptedHttpServer(hello, ssl=context) as server:
             assert await fetch(server.url, ca=theirs, cert=str(ours)) == b"hello"
             assert await fetch(server.url, ca=theirs, cert=(str(ours), str(ours))) == b"hello"
             with pytest.raises(ConnectionLost):
@@ -82,25 +82,25 @@ class TestCertificates:
             await fetch("https://127.0.0.1:1", ca=tmp_path / "nothing.pem")
 
     async def test_a_plain_server_where_a_safe_one_was_meant(self):
-        async with Handmade(hello, greeting=b"HTTP/1.1 400 Bad Request\r\n\r\n") as server:
+        async with ScriptedHttpServer(hello, greeting=b"HTTP/1.1 400 Bad Request\r\n\r\n") as server:
             with pytest.raises(ConnectionLost, match=r"No safe connection to https://.*scheme"):
                 await fetch(server.url.replace("http:", "https:"))
 
 
 class TestProxies:
     async def test_requests_go_through_the_proxy_that_is_given(self):
-        async with Handmade(hello) as proxy:
+        async with ScriptedHttpServer(hello) as proxy:
             assert await fetch("http://example.invalid/x", proxy=f"http://127.0.0.1:{proxy.port}") == b"hello"
         (asked,) = proxy.asked
         assert asked.path == "http://example.invalid/x"
         assert asked.headers["host"] == "example.invalid"
 
     async def test_a_proxy_that_refuses(self):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             assert asked.method == "CONNECT"
             await line.answer(407)
 
-        async with Handmade(script) as proxy:
+        async with ScriptedHttpServer(script) as proxy:
             with pytest.raises(ConnectionLost, match="the proxy answered 407") as caught:
                 await fetch("https://example.invalid/x", proxy=f"http://me:secret@127.0.0.1:{proxy.port}")
         assert "secret" not in str(caught.value)
@@ -128,6 +128,6 @@ class TestFailing:
             await fetch("http://nowhere.invalid/")
 
     async def test_a_connection_that_takes_too_long(self):
-        async with Handmade(hello) as server:
+        async with ScriptedHttpServer(hello) as server:
             with pytest.raises(ConnectionLost, match="no connection in time"):
                 await fetch(server.url.replace("http:", "https:"), connect_timeout=0.05)

@@ -11,11 +11,11 @@ from dovetail.protocol.errors import LocalError
 from dovetail.transports.http.aiohttp_client import AiohttpClient
 from dovetail.transports.http.contract import HttpOptions
 from dovetail.transports.http.requester import HttpRequester, TokenAuth, check_user_headers, origin
-from tests.transports.http.handmade import Asked, Handmade, Line
+from tests.transports.http.handmade import RecordedRequest, ResponseWriter, ScriptedHttpServer
 
 
 @contextlib.asynccontextmanager
-async def courier(server: Handmade, **how: Any) -> AsyncIterator[HttpRequester]:
+async def courier(server: ScriptedHttpServer, **how: Any) -> AsyncIterator[HttpRequester]:
     client = AiohttpClient(HttpOptions(), server.url)
     try:
         yield HttpRequester(client, server.url, **how)
@@ -43,16 +43,16 @@ class TestHeaders:
             check_user_headers({name: "x"})
 
     async def test_they_go_with_every_request(self):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await line.answer(200)
 
-        async with Handmade(script) as server, courier(server, headers={"x-key": "1"}) as sending:
+        async with ScriptedHttpServer(script) as server, courier(server, headers={"x-key": "1"}) as sending:
             for method in ("POST", "GET", "DELETE"):
                 (await sending.send(method, {"x-more": "2"})).close()
         assert [(asked.headers["x-key"], asked.headers["x-more"]) for asked in server.asked] == [("1", "2")] * 3
 
 
-async def bouncer(asked: Asked, line: Line) -> None:
+async def bouncer(asked: RecordedRequest, line: ResponseWriter) -> None:
     await line.answer(200 if asked.headers.get("authorization") == "Bearer good" else 401)
 
 
@@ -63,11 +63,11 @@ class TestTokens:
             TokenAuth(token)
 
     async def test_a_fixed_token(self):
-        async with Handmade(bouncer) as server, courier(server, auth=TokenAuth("good")) as sending:
+        async with ScriptedHttpServer(bouncer) as server, courier(server, auth=TokenAuth("good")) as sending:
             assert (await sending.send("POST", {})).status == 200
 
     async def test_a_fixed_token_that_is_refused_is_not_tried_again(self):
-        async with Handmade(bouncer) as server, courier(server, auth=TokenAuth("bad")) as sending:
+        async with ScriptedHttpServer(bouncer) as server, courier(server, auth=TokenAuth("bad")) as sending:
             assert (await sending.send("POST", {})).status == 401
         assert len(server.asked) == 1
 
@@ -82,7 +82,7 @@ class TestTokens:
 
             return later() if waits else next(tokens)
 
-        async with Handmade(bouncer) as server, courier(server, auth=TokenAuth(give)) as sending:
+        async with ScriptedHttpServer(bouncer) as server, courier(server, auth=TokenAuth(give)) as sending:
             for _ in range(3):
                 answer = await sending.send("POST", {}, b"{}")
                 assert answer.status == 200
@@ -98,7 +98,7 @@ class TestTokens:
             await asyncio.sleep(0.005)
             return "old" if asked_for == 1 else "good"
 
-        async with Handmade(bouncer) as server, courier(server, auth=TokenAuth(give)) as sending:
+        async with ScriptedHttpServer(bouncer) as server, courier(server, auth=TokenAuth(give)) as sending:
             answers = await asyncio.gather(*[sending.send("POST", {}) for _ in range(10)])
         assert [answer.status for answer in answers] == [200] * 10
         assert asked_for == 2
@@ -106,7 +106,10 @@ class TestTokens:
     async def test_it_is_tried_a_few_times_more_and_no_oftener(self):
         numbers = iter(range(100))
 
-        async with Handmade(bouncer) as server, courier(server, auth=TokenAuth(lambda: f"n{next(numbers)}")) as sending:
+        async with (
+            ScriptedHttpServer(bouncer) as server,
+            courier(server, auth=TokenAuth(lambda: f"n{next(numbers)}")) as sending,
+        ):
             assert (await sending.send("POST", {})).status == 401
         assert [asked.headers["authorization"] for asked in server.asked] == [f"Bearer n{n}" for n in range(4)]
 
@@ -128,13 +131,13 @@ class TestTokens:
                 self.key = "2"
                 return sent == {"x-key": "1"}
 
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             fits = asked.headers["x-key"] == "2"
             two = 'Basic\r\nWWW-Authenticate: Bearer scope="more"'
             await line.answer(200 if fits else 403, www_authenticate=two, dpop_nonce="n1")
 
         own = Own()
-        async with Handmade(script) as server, courier(server, auth=own) as sending:
+        async with ScriptedHttpServer(script) as server, courier(server, auth=own) as sending:
             assert (await sending.send("POST", {})).status == 200
         assert own.heard == [
             ("POST", server.url),
@@ -145,7 +148,7 @@ class TestTokens:
 
     @pytest.mark.parametrize("give", [lambda: None, lambda: 5, lambda: "a\r\nb"])
     async def test_a_function_that_gives_no_token(self, give: Callable[[], Any]):
-        async with Handmade(bouncer) as server, courier(server, auth=TokenAuth(give)) as sending:
+        async with ScriptedHttpServer(bouncer) as server, courier(server, auth=TokenAuth(give)) as sending:
             with pytest.raises(LocalError, match="A bearer token is"):
                 await sending.send("POST", {})
         assert server.asked == []

@@ -29,18 +29,28 @@ from dovetail.transports.http.contract import HttpOptions
 from dovetail.transports.http.requester import HttpRequester, TokenAuth
 from tests.support.peer import nothing_left
 from tests.support.waiting import settled, until
-from tests.transports.http.handmade import ENVELOPE, Asked, Ear, Handmade, Line, notification, progress, reply, request
+from tests.transports.http.handmade import (
+    ENVELOPE,
+    RecordedRequest,
+    RecordingReceiver,
+    ResponseWriter,
+    ScriptedHttpServer,
+    notification,
+    progress,
+    reply,
+    request,
+)
 
 HANDSHAKE = "2025-11-25"
 
 
 @contextlib.asynccontextmanager
 async def connected(
-    server: Handmade, agreed: str | None = None, max_body: int = 1_000_000, **how: Any
-) -> AsyncIterator[tuple[HttpChannel, Ear]]:
+    server: ScriptedHttpServer, agreed: str | None = None, max_body: int = 1_000_000, **how: Any
+) -> AsyncIterator[tuple[HttpChannel, RecordingReceiver]]:
     client = AiohttpClient(HttpOptions(), server.url)
     channel = HttpChannel(HttpRequester(client, server.url, **how), max_body)
-    ear = Ear()
+    ear = RecordingReceiver()
     channel.open(ear)
     if agreed is not None:
         channel.agreed(REVISIONS[agreed])
@@ -51,7 +61,7 @@ async def connected(
         await client.close()
 
 
-async def welcome(asked: Asked, line: Line, session: str | None = "s1") -> bool:
+async def welcome(asked: RecordedRequest, line: ResponseWriter, session: str | None = "s1") -> bool:
     """Answer what belongs to the handshake, without a stream of the server's own."""
     if asked.method == "GET":
         await line.answer(405)
@@ -66,7 +76,7 @@ async def welcome(asked: Asked, line: Line, session: str | None = "s1") -> bool:
     return True
 
 
-async def handshake(channel: HttpChannel, ear: Ear, revision: str = HANDSHAKE) -> None:
+async def handshake(channel: HttpChannel, ear: RecordingReceiver, revision: str = HANDSHAKE) -> None:
     channel.send(request(0, "initialize"))
     await ear.count(1)
     ear.messages.clear()
@@ -76,10 +86,10 @@ async def handshake(channel: HttpChannel, ear: Ear, revision: str = HANDSHAKE) -
 
 class TestSending:
     async def test_a_request_is_a_post_with_the_standard_headers(self):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await line.result(asked)
 
-        async with Handmade(script) as server, connected(server) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server) as (channel, ear):
             channel.send(request(1, "tools/call", ENVELOPE, name="add", arguments={"a": 1}))
             await ear.count(1)
         assert ear.messages == [reply(1)]
@@ -98,10 +108,10 @@ class TestSending:
 
     @pytest.mark.parametrize("revision", list(REVISIONS))
     async def test_every_revision_has_them(self, revision: str):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await line.result(asked)
 
-        async with Handmade(script) as server, connected(server, revision) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server, revision) as (channel, ear):
             channel.send(request(1, "resources/read", uri="note://ü"))
             await ear.count(1)
         headers = server.asked[0].headers
@@ -111,21 +121,21 @@ class TestSending:
         assert headers["mcp-protocol-version"] == revision
 
     async def test_before_an_agreement_there_is_no_version_to_name(self):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await line.result(asked)
 
-        async with Handmade(script) as server, connected(server) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server) as (channel, ear):
             channel.send(request(1, "initialize"))
             await ear.count(1)
         assert "mcp-protocol-version" not in server.asked[0].headers
         assert server.asked[0].headers["mcp-method"] == "initialize"
 
     async def test_mirrored_arguments(self):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await line.result(asked)
 
-        async with Handmade(script) as server, connected(server, ENVELOPE) as (channel, ear):
-            channel.mirrored = {"sql": {("region",): "Region", ("at", "deep"): "Deep", ("none",): "None"}}
+        async with ScriptedHttpServer(script) as server, connected(server, ENVELOPE) as (channel, ear):
+            channel.header_arguments = {"sql": {("region",): "Region", ("at", "deep"): "Deep", ("none",): "None"}}
             arguments = {"region": "a\r\nX-Evil: 1", "at": {"deep": 7}, "none": None}
             channel.send(request(1, "tools/call", name="sql", arguments=arguments))
             channel.send(request(2, "tools/call", name="other", arguments=arguments))
@@ -138,11 +148,11 @@ class TestSending:
         assert not any(name.startswith("mcp-param-") for name in second.headers)
 
     async def test_an_argument_that_cannot_be_mirrored_fails_its_call_alone(self):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await line.result(asked)
 
-        async with Handmade(script) as server, connected(server, ENVELOPE) as (channel, ear):
-            channel.mirrored = {"sql": {("n",): "N"}}
+        async with ScriptedHttpServer(script) as server, connected(server, ENVELOPE) as (channel, ear):
+            channel.header_arguments = {"sql": {("n",): "N"}}
             channel.send(request(1, "tools/call", name="sql", arguments={"n": 2**53}))
             assert isinstance(await ear.failure(1), LocalError)
             channel.send(request(2, "tools/call", name="sql", arguments={"n": 2}))
@@ -150,11 +160,11 @@ class TestSending:
         assert len(server.asked) == 1
 
     async def test_notifications_arrive_in_order_and_need_no_answer(self):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await asyncio.sleep(0.01 if asked.message["params"]["n"] == 0 else 0)
             await line.answer(202)
 
-        async with Handmade(script) as server, connected(server, HANDSHAKE) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server, HANDSHAKE) as (channel, ear):
             for n in range(5):
                 channel.send(notification("notifications/x", n=n))
             await server.until(lambda: len(server.asked) == 5)
@@ -164,7 +174,7 @@ class TestSending:
     async def test_initialized_is_taken_before_anything_is_asked(self):
         taken = asyncio.Event()
 
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             if asked.method == "POST" and asked.message["method"] == "notifications/initialized":
                 await settled(50)
                 taken.set()
@@ -173,17 +183,17 @@ class TestSending:
             if not await welcome(asked, line):
                 await line.result(asked)
 
-        async with Handmade(script) as server, connected(server) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server) as (channel, ear):
             await handshake(channel, ear)
             channel.send(request(1))
             await ear.count(1)
         assert ear.messages == [reply(1)]
 
     async def test_many_at_once_and_one_connection_for_one_after_the_other(self):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await line.result(asked)
 
-        async with Handmade(script) as server, connected(server, ENVELOPE) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server, ENVELOPE) as (channel, ear):
             for n in range(20):
                 channel.send(request(n))
                 await ear.count(n + 1)
@@ -194,20 +204,20 @@ class TestSending:
         assert {message["id"] for message in ear.messages} == set(range(120))
 
     async def test_a_large_message(self):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await line.result(asked, {"size": len(asked.body)})
 
         line = request(1, text="x" * 3_000_000)
-        async with Handmade(script) as server, connected(server, ENVELOPE) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server, ENVELOPE) as (channel, ear):
             channel.send(line)
             await ear.count(1)
         assert ear.messages[0]["result"] == {"size": len(line)}
 
     async def test_an_answer_is_not_sent_where_there_must_be_none(self, caplog: pytest.LogCaptureFixture):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await line.result(asked)
 
-        async with Handmade(script) as server, connected(server, ENVELOPE) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server, ENVELOPE) as (channel, ear):
             channel.send(json.dumps(reply(5)).encode())
             channel.send(request(1))
             await ear.count(1)
@@ -217,7 +227,7 @@ class TestSending:
 
 class TestReceiving:
     async def test_events_one_by_one_and_also_after_the_answer(self):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await line.stream()
             await line.event(progress(1))
             await line.send(b": keep-alive\n\nevent: other\ndata: {}\n\n")
@@ -225,7 +235,7 @@ class TestReceiving:
             await line.event(progress(2))
             line.end()
 
-        async with Handmade(script) as server, connected(server, ENVELOPE) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server, ENVELOPE) as (channel, ear):
             channel.send(request(1))
             await ear.count(3)
             await settled()
@@ -235,14 +245,14 @@ class TestReceiving:
     async def test_a_stream_in_chunks_that_cut_everywhere(self):
         body = b'data: {"jsonrpc":"2.0","id":1,\r\ndata: "result":{"\xc3\xbc":1}}\r\n\r\n'
 
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n"
             await line.send(head + b"transfer-encoding: chunked\r\n\r\n")
             for byte in body:
                 await line.send(b"1\r\n%c\r\n" % byte)
             await line.send(b"0\r\n\r\n")
 
-        async with Handmade(script) as server, connected(server, ENVELOPE) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server, ENVELOPE) as (channel, ear):
             channel.send(request(1))
             await ear.count(1)
             channel.send(request(1))
@@ -254,13 +264,13 @@ class TestReceiving:
         monkeypatch.setattr("dovetail.transports.http.client.sse_reader.LINGER_SECONDS", 0.02)
         left = asyncio.Event()
 
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await line.stream()
             await line.event(reply(1))
             await line.until_gone()
             left.set()
 
-        async with Handmade(script) as server, connected(server, ENVELOPE) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server, ENVELOPE) as (channel, ear):
             channel.send(request(1))
             await ear.count(1)
             async with asyncio.timeout(10):
@@ -269,10 +279,10 @@ class TestReceiving:
 
     @pytest.mark.parametrize("kind", ["application/json; charset=utf-8", "Application/JSON"])
     async def test_the_type_may_be_written_in_more_ways(self, kind: str):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await line.answer(200, json.dumps(reply(1)).encode(), kind)
 
-        async with Handmade(script) as server, connected(server, ENVELOPE) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server, ENVELOPE) as (channel, ear):
             channel.send(request(1))
             await ear.count(1)
 
@@ -286,10 +296,10 @@ class TestReceiving:
         ],
     )
     async def test_what_is_no_answer_fails_the_request(self, status: int, kind: str | None, said: str):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await line.answer(status, b"" if kind is None else b"<html>", kind)
 
-        async with Handmade(script) as server, connected(server, ENVELOPE) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server, ENVELOPE) as (channel, ear):
             channel.send(request(1))
             problem = await ear.failure(1)
         assert isinstance(problem, InvalidAnswer)
@@ -297,30 +307,36 @@ class TestReceiving:
 
     @pytest.mark.parametrize("answer", [reply(2), progress(1), reply("1"), {"jsonrpc": "2.0", "method": "x", "id": 1}])
     async def test_an_answer_to_something_else_fails_the_request(self, answer: Any):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await line.json(answer)
 
-        async with Handmade(script) as server, connected(server, ENVELOPE) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server, ENVELOPE) as (channel, ear):
             channel.send(request(1))
             await ear.until(lambda: 1 in ear.failures or ear.messages == [reply("1")])
             await settled()
         assert isinstance(ear.failures.get(1), InvalidAnswer)
 
     async def test_an_answer_that_is_too_long(self):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await line.result(asked, {"text": "x" * 300_000})
 
-        async with Handmade(script) as server, connected(server, ENVELOPE, max_body=200_000) as (channel, ear):
+        async with (
+            ScriptedHttpServer(script) as server,
+            connected(server, ENVELOPE, max_body=200_000) as (channel, ear),
+        ):
             channel.send(request(1))
             assert "more than 200000 bytes" in str(await ear.failure(1))
 
     async def test_an_event_that_is_too_long(self):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await line.stream()
             await line.event(progress(1))
             await line.send(b"data: " + b"x" * 300_000)
 
-        async with Handmade(script) as server, connected(server, ENVELOPE, max_body=200_000) as (channel, ear):
+        async with (
+            ScriptedHttpServer(script) as server,
+            connected(server, ENVELOPE, max_body=200_000) as (channel, ear),
+        ):
             channel.send(request(1))
             assert "more than 200000 bytes" in str(await ear.failure(1))
         assert ear.messages == [progress(1)]
@@ -329,25 +345,25 @@ class TestReceiving:
         bomb = gzip.compress(b'{"x":"' + b"0" * 200_000_000, 9)
         assert len(bomb) < 300_000
 
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await line.answer(200, bomb, "application/json", content_encoding="gzip")
 
         import resource
 
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        async with Handmade(script) as server, connected(server, ENVELOPE) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server, ENVELOPE) as (channel, ear):
             channel.send(request(1))
             assert "more than 1000000 bytes" in str(await ear.failure(1))
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
 
     async def test_a_compressed_answer(self):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             assert "gzip" in asked.headers["accept-encoding"]
             await line.answer(
                 200, gzip.compress(json.dumps(reply(1)).encode()), "application/json", content_encoding="gzip"
             )
 
-        async with Handmade(script) as server, connected(server, ENVELOPE) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server, ENVELOPE) as (channel, ear):
             channel.send(request(1))
             await ear.count(1)
 
@@ -356,7 +372,7 @@ class TestFlow:
     async def test_a_paused_channel_reads_no_more(self):
         written = 0
 
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             nonlocal written
             await line.stream()
             for n in range(1, 20_000):
@@ -365,7 +381,7 @@ class TestFlow:
             await line.event(reply(1))
             line.end()
 
-        async with Handmade(script) as server, connected(server, ENVELOPE) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server, ENVELOPE) as (channel, ear):
             channel.send(request(1))
             await ear.count(1)
             channel.pause()
@@ -381,10 +397,10 @@ class TestFlow:
         assert ear.messages[-1] == reply(1)
 
     async def test_a_json_answer_waits_too(self):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await line.result(asked)
 
-        async with Handmade(script) as server, connected(server, ENVELOPE) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server, ENVELOPE) as (channel, ear):
             channel.pause()
             channel.send(request(1))
             await server.until(lambda: server.asked)
@@ -396,11 +412,11 @@ class TestFlow:
     async def test_too_much_on_its_way_congests_until_the_server_has_taken_it(self):
         let_go = asyncio.Event()
 
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await let_go.wait()
             await line.result(asked)
 
-        async with Handmade(script) as server, connected(server, ENVELOPE) as (channel, _ear):
+        async with ScriptedHttpServer(script) as server, connected(server, ENVELOPE) as (channel, _ear):
             assert not channel.congested
             channel.send(request(1, text="x" * (HIGH_WATER // 2)))
             assert not channel.congested
@@ -414,10 +430,10 @@ class TestFlow:
             assert not channel.congested
 
     async def test_closing_relieves_who_waits(self):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await asyncio.Event().wait()
 
-        async with Handmade(script) as server:
+        async with ScriptedHttpServer(script) as server:
             async with connected(server, ENVELOPE) as (channel, _):
                 channel.send(request(1, text="x" * (HIGH_WATER + 1)))
                 waiting = asyncio.create_task(channel.drained())
@@ -429,13 +445,13 @@ class TestCancelling:
     async def test_on_the_envelope_era_closing_the_stream_is_all(self):
         gone = asyncio.Event()
 
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await line.stream()
             await line.event(progress(1))
             await line.until_gone()
             gone.set()
 
-        async with Handmade(script) as server, connected(server, ENVELOPE) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server, ENVELOPE) as (channel, ear):
             channel.send(request(1))
             await ear.count(1)
             channel.send(notification("notifications/cancelled", requestId=1))
@@ -449,7 +465,7 @@ class TestCancelling:
     async def test_on_the_handshake_era_it_is_said_and_then_the_stream_is_left(self):
         gone = asyncio.Event()
 
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             if await welcome(asked, line):
                 return
             await line.stream()
@@ -457,7 +473,7 @@ class TestCancelling:
             await line.until_gone()
             gone.set()
 
-        async with Handmade(script) as server, connected(server, HANDSHAKE) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server, HANDSHAKE) as (channel, ear):
             channel.send(request(1))
             await ear.count(1)
             channel.send(notification("notifications/cancelled", requestId=1, reason="tired"))
@@ -469,11 +485,11 @@ class TestCancelling:
 
 class TestSessions:
     async def test_the_session_goes_with_everything_and_is_ended_at_the_end(self):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             if not await welcome(asked, line):
                 await line.result(asked)
 
-        async with Handmade(script) as server, connected(server) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server) as (channel, ear):
             await handshake(channel, ear)
             channel.send(request(1))
             await ear.count(1)
@@ -486,20 +502,20 @@ class TestSessions:
         assert [asked.method for asked in others] == [*["POST"] * (len(others) - 2), others[-2].method, "DELETE"]
 
     async def test_without_a_session_there_is_nothing_to_end(self):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await welcome(asked, line, session=None)
 
-        async with Handmade(script) as server, connected(server) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server) as (channel, ear):
             await handshake(channel, ear)
             await server.until(lambda: server.of("GET"))
         assert server.of("DELETE") == []
         assert all("mcp-session-id" not in asked.headers for asked in server.asked)
 
     async def test_a_session_id_with_odd_characters_is_refused(self):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await welcome(asked, line, session="a b")
 
-        async with Handmade(script) as server, connected(server) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server) as (channel, ear):
             channel.send(request(0, "initialize"))
             assert "visible ASCII" in str(await ear.failure(0))
 
@@ -507,7 +523,7 @@ class TestSessions:
     async def test_404_means_that_the_session_is_over_and_that_nothing_was_run(self, id: str | None):
         sessions = iter(["s1", "s2"])
 
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             if asked.method == "POST" and asked.message.get("method") == "initialize":
                 await line.result(asked, mcp_session_id=next(sessions))
             elif asked.headers.get("mcp-session-id") == "s1" and asked.method == "POST" and asked.id:
@@ -520,13 +536,13 @@ class TestSessions:
             elif not await welcome(asked, line):
                 await line.result(asked)
 
-        async with Handmade(script) as server, connected(server) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server) as (channel, ear):
             await handshake(channel, ear)
             channel.send(request(1))
             problem = await ear.failure(1)
             assert isinstance(problem, SessionEnded)
             assert (problem.session, problem.ran) == ("s1", False)
-            assert (channel.session_id, channel.lapsed) == (None, "s1")
+            assert (channel.session_id, channel.ended_session) == (None, "s1")
             posts = len(server.of("POST"))
             channel.send(request(2))
             assert isinstance(await ear.failure(2), SessionEnded)
@@ -534,15 +550,15 @@ class TestSessions:
             await handshake(channel, ear)
             channel.send(request(3))
             await ear.count(1)
-            assert (channel.session_id, channel.lapsed) == ("s2", None)
+            assert (channel.session_id, channel.ended_session) == ("s2", None)
         assert "mcp-session-id" not in server.named("initialize")[1].headers
         assert server.of("DELETE")[-1].headers["mcp-session-id"] == "s2"
 
     async def test_404_without_a_session_is_just_404(self):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await line.answer(404)
 
-        async with Handmade(script) as server, connected(server, HANDSHAKE) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server, HANDSHAKE) as (channel, ear):
             channel.send(request(1))
             problem = await ear.failure(1)
         assert isinstance(problem, HttpStatus)
@@ -550,14 +566,14 @@ class TestSessions:
 
 class TestClosing:
     async def test_nothing_is_left_behind(self):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             if asked.method == "GET":
                 await line.stream()
                 await line.until_gone()
             elif not await welcome(asked, line):
                 await asyncio.Event().wait()
 
-        async with Handmade(script) as server:
+        async with ScriptedHttpServer(script) as server:
             before = asyncio.all_tasks()
             async with connected(server) as (channel, ear):
                 await handshake(channel, ear)
@@ -569,14 +585,14 @@ class TestClosing:
             await channel.close()
 
     async def test_a_server_that_does_not_react_cannot_hold_it_up(self, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(http_client, "FAREWELL_SECONDS", 0.05)
+        monkeypatch.setattr(http_client, "CLOSE_SECONDS", 0.05)
 
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             if asked.method == "DELETE" or (asked.method == "POST" and asked.message["method"] == "notifications/x"):
                 await asyncio.Event().wait()
             await welcome(asked, line)
 
-        async with Handmade(script) as server:
+        async with ScriptedHttpServer(script) as server:
             loop = asyncio.get_running_loop()
             async with connected(server) as (channel, ear):
                 await handshake(channel, ear)
@@ -587,10 +603,10 @@ class TestClosing:
         assert server.of("DELETE")
 
     async def test_the_last_words_are_sent(self):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await line.answer(202)
 
-        async with Handmade(script) as server, connected(server, HANDSHAKE) as (channel, _):
+        async with ScriptedHttpServer(script) as server, connected(server, HANDSHAKE) as (channel, _):
             for n in range(5):
                 channel.send(notification("notifications/x", n=n))
         assert len(server.asked) == 5
@@ -600,10 +616,10 @@ class TestErrors:
     async def test_an_error_that_names_the_request_is_its_answer(self):
         body = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32020, "message": "Header mismatch"}}
 
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await line.json(body, 400)
 
-        async with Handmade(script) as server, connected(server, ENVELOPE) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server, ENVELOPE) as (channel, ear):
             channel.send(request(1))
             await ear.count(1)
         assert ear.messages == [body]
@@ -611,20 +627,20 @@ class TestErrors:
 
     @pytest.mark.parametrize("id", [{}, {"id": None}, {"id": "server-error"}, {"id": "1"}])
     async def test_one_that_names_none_fails_it_all_the_same(self, id: dict[str, Any]):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await line.json({"jsonrpc": "2.0", **id, "error": {"code": -32000, "message": "No.", "data": 5}}, 400)
 
-        async with Handmade(script) as server, connected(server, ENVELOPE) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server, ENVELOPE) as (channel, ear):
             channel.send(request(1))
             problem = await ear.failure(1)
         assert isinstance(problem, RemoteError)
         assert (problem.code, problem.message, problem.data, problem.status) == (-32000, "No.", 5, 400)
 
     async def test_an_unknown_method_is_not_found(self):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await line.json({"jsonrpc": "2.0", "id": None, "error": {"code": -32601, "message": "No."}}, 404)
 
-        async with Handmade(script) as server, connected(server, ENVELOPE) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server, ENVELOPE) as (channel, ear):
             channel.send(request(1))
             assert isinstance(await ear.failure(1), NotFound)
 
@@ -648,10 +664,10 @@ class TestErrors:
     async def test_any_other_error_tells_url_status_and_first_words(
         self, status: int, body: bytes, kind: str | None, said: str
     ):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await line.answer(status, body, kind)
 
-        async with Handmade(script) as server, connected(server, ENVELOPE) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server, ENVELOPE) as (channel, ear):
             channel.send(request(1))
             problem = await ear.failure(1)
         assert isinstance(problem, HttpStatus)
@@ -660,20 +676,20 @@ class TestErrors:
         assert said in str(problem)
 
     async def test_when_to_come_back(self):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await line.answer(429, retry_after="7")
 
-        async with Handmade(script) as server, connected(server, ENVELOPE) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server, ENVELOPE) as (channel, ear):
             channel.send(request(1))
             assert "(it is asked too often, try again in 7 s)" in str(await ear.failure(1))
 
     async def test_a_notification_that_is_not_taken_is_logged(self, caplog: pytest.LogCaptureFixture):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await line.answer(400, b"why that?", "text/plain")
 
-        async with Handmade(script) as server, connected(server, HANDSHAKE) as (channel, _):
+        async with ScriptedHttpServer(script) as server, connected(server, HANDSHAKE) as (channel, _):
             channel.send(notification("notifications/x"))
-            await until(lambda: "did not take notifications/x" in caplog.text)
+            await until(lambda: "did not accept notifications/x" in caplog.text)
         assert "why that?" in caplog.text
         assert caplog.records[0].levelno == logging.WARNING
 
@@ -682,48 +698,48 @@ class TestErrors:
     ):
         monkeypatch.setattr(http_client, "DELIVER_SECONDS", 0.02)
 
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             if asked.message["params"]["n"] == 0:
                 await asyncio.Event().wait()
             await line.answer(202)
 
-        async with Handmade(script) as server, connected(server, HANDSHAKE) as (channel, _):
+        async with ScriptedHttpServer(script) as server, connected(server, HANDSHAKE) as (channel, _):
             for n in range(3):
                 channel.send(notification("notifications/x", n=n))
             await server.until(lambda: len(server.asked) == 3)
-        assert "notifications/x could not be sent: the server does not take it" in caplog.text
+        assert "notifications/x could not be sent: the server does not accept it" in caplog.text
 
     async def test_a_server_that_hangs_up(self):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             line.end()
 
-        async with Handmade(script) as server, connected(server, ENVELOPE) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server, ENVELOPE) as (channel, ear):
             channel.send(request(1))
             problem = await ear.failure(1)
         assert isinstance(problem, ConnectionLost)
         assert "closed the connection without an answer" in str(problem)
 
     async def test_a_server_that_does_not_speak_http(self):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await line.send(b"SSH-2.0-OpenSSH\r\n\r\n")
 
-        async with Handmade(script) as server, connected(server, ENVELOPE) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server, ENVELOPE) as (channel, ear):
             channel.send(request(1))
             assert "not HTTP" in str(await ear.failure(1))
 
     async def test_a_body_that_breaks_off(self):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await line.send(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{")
             line.end()
 
-        async with Handmade(script) as server, connected(server, ENVELOPE) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server, ENVELOPE) as (channel, ear):
             channel.send(request(1))
             assert isinstance(await ear.failure(1), ConnectionLost)
 
     async def test_a_server_that_is_not_there(self):
-        async def script(asked: Asked, line: Line) -> None: ...
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None: ...
 
-        async with Handmade(script) as server:
+        async with ScriptedHttpServer(script) as server:
             pass
         async with connected(server, ENVELOPE) as (channel, ear):
             channel.send(request(1))
@@ -736,13 +752,13 @@ class TestErrors:
 class TestRedirects:
     @pytest.mark.parametrize("status", [307, 308])
     async def test_within_the_server_they_are_followed_and_remembered(self, status: int):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             if asked.path == "/mcp":
                 await line.answer(status, location="/mcp/")
             else:
                 await line.result(asked)
 
-        async with Handmade(script) as server, connected(server, ENVELOPE) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server, ENVELOPE) as (channel, ear):
             channel.send(request(1))
             await ear.count(1)
             channel.send(request(2))
@@ -751,16 +767,16 @@ class TestRedirects:
         assert server.asked[1].body == server.asked[0].body
 
     async def test_to_another_server_they_are_not(self):
-        async def never(asked: Asked, line: Line) -> None:
+        async def never(asked: RecordedRequest, line: ResponseWriter) -> None:
             raise AssertionError("the token went astray")
 
-        async with Handmade(never) as other:
+        async with ScriptedHttpServer(never) as other:
 
-            async def script(asked: Asked, line: Line) -> None:
+            async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
                 await line.answer(307, location=other.url)
 
             async with (
-                Handmade(script) as server,
+                ScriptedHttpServer(script) as server,
                 connected(server, ENVELOPE, auth=TokenAuth("secret")) as (channel, ear),
             ):
                 channel.send(request(1))
@@ -770,10 +786,10 @@ class TestRedirects:
             assert other.asked == []
 
     async def test_not_in_a_circle(self):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await line.answer(307, location="/mcp")
 
-        async with Handmade(script) as server, connected(server, ENVELOPE) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server, ENVELOPE) as (channel, ear):
             channel.send(request(1))
             assert "redirects in a circle" in str(await ear.failure(1))
         assert len(server.asked) == 6

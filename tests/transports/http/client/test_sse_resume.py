@@ -9,22 +9,31 @@ from dovetail.protocol.errors import ConnectionLost, SessionEnded
 from dovetail.transports.http.client import channel as http_client
 from dovetail.transports.http.client import sse_resume
 from tests.support.waiting import settled, until
-from tests.transports.http.handmade import ENVELOPE, Asked, Handmade, Line, notification, progress, reply, request
+from tests.transports.http.handmade import (
+    ENVELOPE,
+    RecordedRequest,
+    ResponseWriter,
+    ScriptedHttpServer,
+    notification,
+    progress,
+    reply,
+    request,
+)
 
 from .test_channel import HANDSHAKE, connected, handshake, welcome
 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse_resume, "FIRST_WAIT", 0.005)
-    monkeypatch.setattr(sse_resume, "LONGEST_WAIT", 0.01)
+    monkeypatch.setattr(sse_resume, "FIRST_DELAY", 0.005)
+    monkeypatch.setattr(sse_resume, "MAX_DELAY", 0.01)
 
 
 class TestListening:
     async def test_what_comes_by_itself_is_heard_and_answered(self):
         asking = {"jsonrpc": "2.0", "id": "q", "method": "ping"}
 
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             if asked.method == "GET":
                 await line.stream()
                 await line.event(asking)
@@ -32,7 +41,7 @@ class TestListening:
             else:
                 await welcome(asked, line)
 
-        async with Handmade(script) as server, connected(server) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server) as (channel, ear):
             await handshake(channel, ear)
             await ear.count(1)
             assert ear.messages == [asking]
@@ -46,26 +55,26 @@ class TestListening:
 
     @pytest.mark.parametrize("status", [405, 400, 404, 501])
     async def test_a_server_need_not_offer_it(self, status: int):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             if asked.method == "GET":
                 await line.answer(status)
             elif not await welcome(asked, line, session=None):
                 await line.result(asked)
 
-        async with Handmade(script) as server, connected(server) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server) as (channel, ear):
             await handshake(channel, ear)
             await server.until(lambda: server.of("GET"))
             channel.send(request(1))
             await ear.count(1)
             if status < 500:
-                await channel.listening()
+                await channel.wait_for_get_stream()
                 await asyncio.sleep(0.03)
                 assert len(server.of("GET")) == 1
 
     async def test_it_is_connected_again_where_it_broke_off(self):
         gets = 0
 
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             nonlocal gets
             if asked.method != "GET":
                 await welcome(asked, line)
@@ -81,7 +90,7 @@ class TestListening:
             else:
                 await line.until_gone()
 
-        async with Handmade(script) as server, connected(server) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server) as (channel, ear):
             await handshake(channel, ear)
             await ear.count(2)
         assert ear.messages == [progress(1), progress(3)]
@@ -92,7 +101,7 @@ class TestListening:
     ):
         broken = True
 
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             if asked.method == "GET" and broken:
                 await line.answer(503)
             elif asked.method == "GET":
@@ -102,44 +111,44 @@ class TestListening:
             elif not await welcome(asked, line):
                 await line.result(asked)
 
-        async with Handmade(script) as server, connected(server) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server) as (channel, ear):
             await handshake(channel, ear)
             await until(lambda: "cannot be listened to any more" in caplog.text)
-            assert len(server.of("GET")) == sse_resume.MAX_TRIES
+            assert len(server.of("GET")) == sse_resume.MAX_ATTEMPTS
             broken = False
             channel.send(request(1))
             await ear.count(2)
         assert progress(1) in ear.messages
 
     async def test_a_session_that_ended_meanwhile(self):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             if asked.method == "GET":
                 await line.answer(404)
             else:
                 await welcome(asked, line)
 
-        async with Handmade(script) as server, connected(server) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server) as (channel, ear):
             await handshake(channel, ear)
-            await until(lambda: channel.lapsed == "s1")
+            await until(lambda: channel.ended_session == "s1")
             await settled()
         assert len(server.of("GET")) == 1
         assert server.of("DELETE") == []
 
     async def test_an_event_that_is_too_long_ends_it(self, caplog: pytest.LogCaptureFixture):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             if asked.method == "GET":
                 await line.stream()
                 await line.send(b"data: " + b"x" * 3000)
             else:
                 await welcome(asked, line)
 
-        async with Handmade(script) as server, connected(server, max_body=2000) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server, max_body=2000) as (channel, ear):
             await handshake(channel, ear)
             await until(lambda: "cannot be listened to any more: A server-sent event" in caplog.text)
 
     @pytest.mark.parametrize("method", ["resources/subscribe", "resources/read", "tools/call", "prompts/get"])
     async def test_who_asks_to_be_told_or_may_be_asked_waits_until_the_server_can(self, method: str):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             if asked.method == "GET":
                 await settled(100)
                 assert server.named(method) == []
@@ -148,33 +157,33 @@ class TestListening:
             elif not await welcome(asked, line):
                 await line.result(asked)
 
-        async with Handmade(script) as server, connected(server) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server) as (channel, ear):
             await handshake(channel, ear)
             channel.send(request(1, method, uri="a://b", name="a"))
             await ear.count(1)
         assert server.of("GET")
 
     async def test_a_server_that_does_not_say_is_waited_for_once(self):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             if asked.method == "GET":
                 await asyncio.Event().wait()
             elif not await welcome(asked, line):
                 await line.result(asked)
 
         loop = asyncio.get_running_loop()
-        async with Handmade(script) as server, connected(server) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server) as (channel, ear):
             await handshake(channel, ear)
             began = loop.time()
             for number in range(1, 6):
                 channel.send(request(number, "tools/call", name="a"))
                 await ear.count(number)
-            assert http_client.ASK_SECONDS <= loop.time() - began < 3 * http_client.ASK_SECONDS
+            assert http_client.CALL_WAIT_SECONDS <= loop.time() - began < 3 * http_client.CALL_WAIT_SECONDS
 
     async def test_on_the_envelope_era_nobody_listens(self):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await line.result(asked)
 
-        async with Handmade(script) as server, connected(server, ENVELOPE) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server, ENVELOPE) as (channel, ear):
             channel.send(request(1))
             await ear.count(1)
         assert [asked.method for asked in server.asked] == ["POST"]
@@ -182,7 +191,7 @@ class TestListening:
 
 class TestResuming:
     async def test_a_stream_goes_on_where_it_broke_off_and_nothing_comes_twice(self):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             if asked.method == "POST":
                 await line.stream()
                 await line.event(id="a0")
@@ -197,7 +206,7 @@ class TestResuming:
                 await line.event(reply(1), id="a4")
                 line.end()
 
-        async with Handmade(script) as server, connected(server, HANDSHAKE) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server, HANDSHAKE) as (channel, ear):
             channel.send(request(1))
             await ear.count(4)
         assert ear.messages == [progress(1), progress(2), progress(3), reply(1)]
@@ -210,7 +219,7 @@ class TestResuming:
         ended: list[float] = []
         came: list[float] = []
 
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             if asked.method == "GET":
                 came.append(loop.time())
             await line.stream()
@@ -222,14 +231,14 @@ class TestResuming:
                 await line.event(reply(1), id="last")
                 line.end()
 
-        async with Handmade(script) as server, connected(server, HANDSHAKE) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server, HANDSHAKE) as (channel, ear):
             channel.send(request(1))
             await ear.count(1)
         assert all(came - ended >= 0.055 for ended, came in zip(ended, came, strict=True))
         assert [get.headers["last-event-id"] for get in server.of("GET")] == ["p0", "p1", "p2"]
 
     async def test_it_is_tried_a_few_times(self):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             if asked.method == "POST":
                 await line.stream()
                 await line.event(progress(1), id="a1")
@@ -237,17 +246,17 @@ class TestResuming:
             else:
                 await line.answer(502)
 
-        async with Handmade(script) as server, connected(server, HANDSHAKE) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server, HANDSHAKE) as (channel, ear):
             channel.send(request(1))
             problem = await ear.failure(1)
         assert isinstance(problem, ConnectionLost)
         assert "could not be resumed" in str(problem)
         assert "502" in str(problem)
-        assert len(server.of("GET")) == sse_resume.MAX_TRIES
+        assert len(server.of("GET")) == sse_resume.MAX_ATTEMPTS
 
     @pytest.mark.parametrize("status", [405, 400])
     async def test_a_server_that_does_not_resume(self, status: int):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             if asked.method == "POST":
                 await line.stream()
                 await line.event(progress(1), id="a1")
@@ -255,13 +264,13 @@ class TestResuming:
             else:
                 await line.answer(status)
 
-        async with Handmade(script) as server, connected(server, HANDSHAKE) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server, HANDSHAKE) as (channel, ear):
             channel.send(request(1))
             assert "it cannot be resumed" in str(await ear.failure(1))
         assert len(server.of("GET")) == 1
 
     async def test_a_session_that_ended_meanwhile_may_have_seen_the_request(self):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             if asked.method == "GET" and "last-event-id" in asked.headers:
                 await line.answer(404)
             elif not await welcome(asked, line):
@@ -269,25 +278,25 @@ class TestResuming:
                 await line.event(progress(1), id="a1")
                 line.cut()
 
-        async with Handmade(script) as server, connected(server) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server) as (channel, ear):
             await handshake(channel, ear)
             channel.send(request(1))
             problem = await ear.failure(1)
             assert isinstance(problem, SessionEnded)
             assert problem.ran
-            assert channel.lapsed == "s1"
+            assert channel.ended_session == "s1"
 
     @pytest.mark.parametrize(("revision", "id"), [(HANDSHAKE, None), ("2024-11-05", "a1"), (ENVELOPE, "a1")])
     @pytest.mark.parametrize("cut", [True, False])
     async def test_without_ids_or_where_there_is_no_resuming_the_request_fails(
         self, revision: str, id: str | None, cut: bool
     ):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             await line.stream()
             await line.event(progress(1), id=id)
             line.cut() if cut else line.end()
 
-        async with Handmade(script) as server, connected(server, revision) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server, revision) as (channel, ear):
             channel.send(request(1))
             problem = await ear.failure(1)
             await settled()
@@ -295,7 +304,7 @@ class TestResuming:
         assert server.of("GET") == []
 
     async def test_also_the_answer_to_initialize(self):
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             if asked.method == "POST":
                 await line.stream(mcp_session_id="s1")
                 await line.event(id="a0", retry=1)
@@ -307,7 +316,7 @@ class TestResuming:
             else:
                 await line.answer(200)
 
-        async with Handmade(script) as server, connected(server) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server) as (channel, ear):
             channel.send(request(0, "initialize"))
             await ear.count(1)
         (get,) = server.of("GET")
@@ -316,7 +325,7 @@ class TestResuming:
     async def test_a_cancelled_request_is_not_resumed(self, caplog: pytest.LogCaptureFixture):
         caplog.set_level(logging.WARNING)
 
-        async def script(asked: Asked, line: Line) -> None:
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
             if asked.method == "POST" and "id" not in asked.message:
                 await line.answer(202)
                 return
@@ -324,11 +333,11 @@ class TestResuming:
             await line.event(id=f"a{len(server.asked)}", retry=5)
             line.end()
 
-        async with Handmade(script) as server, connected(server, HANDSHAKE) as (channel, ear):
+        async with ScriptedHttpServer(script) as server, connected(server, HANDSHAKE) as (channel, ear):
             channel.send(request(1))
             await server.until(lambda: len(server.of("GET")) == 2)
             channel.send(notification("notifications/cancelled", requestId=1))
             await server.until(lambda: server.named("notifications/cancelled"))
-            await until(lambda: not channel._exchanges)  # pyright: ignore[reportPrivateUsage]
+            await until(lambda: not channel._posted)  # pyright: ignore[reportPrivateUsage]
         assert ear.failures == {}
         assert caplog.text == ""

@@ -1,4 +1,4 @@
-"""The client's end of Streamable HTTP: every message is a POST, and what comes back is an answer or a stream."""
+"""Client's channel over Streamable HTTP: every message is a POST; the answer is JSON or an SSE stream."""
 
 from __future__ import annotations
 
@@ -11,146 +11,160 @@ from typing import Any
 import msgspec
 
 from dovetail.protocol import headers as names
+from dovetail.protocol.envelope import VERSION, meta_of
 from dovetail.protocol.errors import ConnectionLost, DovetailError, InvalidAnswer, LocalError, SessionEnded
 from dovetail.protocol.revisions import REVISIONS, Revision
-from dovetail.transports.base import HIGH_WATER, MAX_LINE, Receiver
+from dovetail.transports.base import HIGH_WATER, MAX_LINE, Receiver, RequestChannel
 from dovetail.transports.http.contract import ClientResponse
 from dovetail.transports.http.requester import HttpRequester, media_type, read_all, read_error, unexpected_content
-from dovetail.transports.message_head import Params, Sent, outline
 from dovetail.transports.ordered_sender import OrderedSender
-from dovetail.wire.jsonrpc import Id
+from dovetail.wire import codec
+from dovetail.wire.jsonrpc import Id, Notification, Request
 
-from .sse_reader import ReadGate, SseReader
+from .sse_reader import ReadGate, SseReader, is_answer
 from .sse_resume import GetStream
 
 logger = logging.getLogger("dovetail")
 
 MAX_POSTS = 512
-FAREWELL_SECONDS = 1.0
+CLOSE_SECONDS = 1.0
 """How long a closing channel waits for its last messages, and then for the end of its session."""
 
 DELIVER_SECONDS = 30.0
 """How long a server may take to accept a notification or an answer, for which those behind it wait."""
 
-LISTEN_SECONDS = 2.0
-"""How long after the handshake a request that asks to be told of changes waits until the server can tell."""
+SUBSCRIBE_WAIT_SECONDS = 2.0
+"""How long after the handshake a subscription waits for the GET stream, over which the changes come."""
 
-ASK_SECONDS = 0.5
-"""The same for requests on which the server may ask back: some ask where nobody listens yet, and wait for ever."""
+CALL_WAIT_SECONDS = 0.5
+"""The same for calls during which a server may send requests: some send them before there is a GET stream, and hang."""
 
 _JSON, _EVENTS = "application/json", "text/event-stream"
 _POST = {"content-type": _JSON, "accept": f"{_JSON}, {_EVENTS}"}
 _SESSION_ID = re.compile(r"[\x21-\x7e]{1,4096}")
 _INITIALIZED = "notifications/initialized"
 _CANCELLED = "notifications/cancelled"
-_NO_PARAMS = Params()
-_LISTEN_FIRST = {
-    "resources/subscribe": LISTEN_SECONDS,
-    **dict.fromkeys(("tools/call", "prompts/get", "resources/read"), ASK_SECONDS),
+_WAIT_FOR_GET_STREAM = {
+    "resources/subscribe": SUBSCRIBE_WAIT_SECONDS,
+    **dict.fromkeys(("tools/call", "prompts/get", "resources/read"), CALL_WAIT_SECONDS),
 }
 
 
 class PostedRequest:
-    """A request of ours and what is known about it until its answer has come."""
+    """A request in flight: its values, its bytes until they are sent, and the session and revision it was sent with."""
 
-    __slots__ = ("id", "line", "revision", "sent", "session", "task", "unsent")
+    __slots__ = ("line", "request", "revision", "session", "task", "unsent")
 
     task: asyncio.Task[None]
 
-    def __init__(self, id: Id, sent: Sent, line: bytes, revision: Revision | None, session: str | None) -> None:
-        self.id = id
-        self.sent = sent
+    def __init__(self, request: Request, line: bytes, revision: Revision | None, session: str | None) -> None:
+        self.request = request
         self.line = line
         self.revision = revision
         self.session = session
         self.unsent = len(line)
 
 
-class HttpChannel:
-    """A channel over Streamable HTTP, on every revision that has it."""
+class HttpChannel(RequestChannel):
+    """Channel over Streamable HTTP, on every revision that has it."""
 
-    def __init__(self, courier: HttpRequester, max_body: int = MAX_LINE) -> None:
-        self._courier = courier
+    def __init__(self, requester: HttpRequester, max_body: int = MAX_LINE) -> None:
+        self._requester = requester
         self._max_body = max_body
         self._receiver: Receiver
         self._loop: asyncio.AbstractEventLoop
         self._revision: Revision | None = None
-        self._exchanges: dict[Id, PostedRequest] = {}
+        self._posted: dict[Id, PostedRequest] = {}
         self._ending: set[asyncio.Task[None]] = set()
-        self._lane = OrderedSender(self._deliver)
-        self._ready = asyncio.Event()
-        self._ready.set()
-        self._tap = ReadGate()
+        self._sender = OrderedSender(self._deliver)
+        self._initialized = asyncio.Event()
+        """Clear while `notifications/initialized` is on its way: requests must come after it."""
+        self._initialized.set()
+        self._gate = ReadGate()
         self._unsent = 0
         self._drained: asyncio.Event | None = None
         self._closing = False
-        self._listener = GetStream(courier, self._headers_of)
+        self._get_stream = GetStream(requester, self._session_headers)
         self.session_id: str | None = None
-        self.lapsed: str | None = None
-        """The session that the server has ended and that none has followed yet."""
-        self.mirrored: Mapping[str, Mapping[tuple[str, ...], str]] = {}
-        """Which arguments of which tools are repeated in headers."""
+        self.ended_session: str | None = None
+        """The session that the server has ended and that no other has followed yet."""
+        self.header_arguments: Mapping[str, Mapping[tuple[str, ...], str]] = {}
+        """By tool: the arguments that are repeated in HTTP headers."""
 
     @property
     def congested(self) -> bool:
-        """Whether more is on its way to the server than it should be."""
-        return (self._unsent > HIGH_WATER or len(self._exchanges) > MAX_POSTS) and not self._closing
+        """Whether more is on its way to the server than the bounds allow."""
+        return (self._unsent > HIGH_WATER or len(self._posted) > MAX_POSTS) and not self._closing
 
     def open(self, receiver: Receiver) -> None:
-        """Nothing is sent before there is something to send."""
+        """Set the receiver; no connection is made before the first message."""
         self._receiver = receiver
         self._loop = asyncio.get_running_loop()
 
     def agreed(self, revision: Revision) -> None:
-        """Both sides have agreed on a revision."""
+        """Send the revision that both sides have agreed on with every request."""
         self._revision = revision
 
-    def send(self, line: bytes) -> None:
-        """Post one message."""
+    def send(self, line: bytes, message: Request | Notification | None = None) -> None:
+        """Post one message: requests concurrently, notifications and answers in order.
+
+        `message` holds the values that `line` was encoded from; a line that comes without them is decoded.
+        """
         if self._closing:
             return
-        sent = outline(line)
-        if sent.method is None or sent.id is None:
-            self._send_in_order(sent, line)
+        if message is None:
+            message = decode_sent(line)
+        if not isinstance(message, Request):
+            self._send_in_order(message, line)
             return
-        if self.lapsed is not None and sent.method != "initialize":
-            self._receiver.failed(sent.id, SessionEnded(self.lapsed, ran=False))
+        starts = message.method == "initialize"
+        if self.ended_session is not None and not starts:
+            self._receiver.failed(message.id, SessionEnded(self.ended_session, ran=False))
             return
-        session = None if sent.method == "initialize" else self.session_id
-        exchange = PostedRequest(sent.id, sent, line, self._revision_of(sent), session)
-        self._unsent += exchange.unsent
-        self._exchanges[sent.id] = exchange
-        exchange.task = self._loop.create_task(self._run(exchange))
+        posted = PostedRequest(message, line, self._revision_of(message), None if starts else self.session_id)
+        self._unsent += posted.unsent
+        self._posted[message.id] = posted
+        posted.task = self._loop.create_task(self._run(posted))
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: no message is buffered."""
 
     async def drained(self) -> None:
-        """Wait until the server has taken enough."""
+        """Wait until the channel is not congested."""
         while self.congested:
             if self._drained is None:
                 self._drained = asyncio.Event()
             await self._drained.wait()
 
     def pause(self) -> None:
-        """Read no more of any answer."""
-        self._tap.close()
+        """Stop reading all responses."""
+        self._gate.close()
 
     def resume(self) -> None:
         """Read again."""
-        self._tap.open()
+        self._gate.open()
 
-    async def listening(self) -> None:
-        """Wait, within bounds, until the server can send what answers no request."""
-        await self._listener.answered(LISTEN_SECONDS)
+    async def wait_for_get_stream(self) -> None:
+        """Wait, within bounds, until the server can send messages that belong to no request."""
+        await self._get_stream.wait_answered(SUBSCRIBE_WAIT_SECONDS)
+
+    def withdraw(self, id: object) -> bool:
+        """Cancel a request by closing its connection, where the revision has that (2026-07-28, "Cancellation")."""
+        posted = self._posted.get(id) if isinstance(id, (int, str)) else None
+        revision = self._revision if posted is None else posted.revision
+        if revision is None or revision.disconnect != "cancel":
+            return False
+        if posted is not None:
+            self._cancel(posted)
+        return True
 
     async def close(self) -> None:
-        """Say the last words, end the session (2025-11-25 transports, "Session Management"), and let go."""
+        """Send the last messages and end the session (2025-11-25 transports, "Session Management")."""
         self._closing = True
-        self._tap.open()
-        self._relieve()
+        self._gate.open()
+        self._wake_senders()
         try:
-            await self._lane.finish(FAREWELL_SECONDS)
+            await self._sender.finish(CLOSE_SECONDS)
             await self._stop_reading()
             if self.session_id is not None:
                 await self._end_session(self.session_id)
@@ -158,24 +172,190 @@ class HttpChannel:
             await self._stop_reading()
 
     async def _stop_reading(self) -> None:
-        tasks = [exchange.task for exchange in self._exchanges.values()]
+        tasks = [posted.task for posted in self._posted.values()]
         tasks.extend(self._ending)
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        await self._listener.stop()
+        await self._get_stream.stop()
 
     async def _end_session(self, session: str) -> None:
         self.session_id = None
         try:
-            async with asyncio.timeout(FAREWELL_SECONDS):
-                answer = await self._courier.send("DELETE", self._headers_of(session))
-                answer.close()
+            async with asyncio.timeout(CLOSE_SECONDS):
+                response = await self._requester.send("DELETE", self._session_headers(session))
+                response.close()
         except (DovetailError, TimeoutError) as problem:
             logger.debug("The session could not be ended: %s", problem)
 
-    def _headers_of(self, session: str | None) -> dict[str, str]:
+    def _send_in_order(self, message: Notification | None, line: bytes) -> None:
+        if message is None:
+            if self._revision is not None and self._revision.era == "envelope":
+                logger.warning("An answer was not sent: the server may not ask anything on this revision")
+                return
+        elif message.method == _CANCELLED:
+            if self.withdraw(message.params.get("requestId")):
+                return
+        elif message.method == _INITIALIZED:
+            self._initialized.clear()
+        self._unsent += len(line)
+        self._sender.put((message, line))
+
+    async def _deliver(self, item: tuple[Notification | None, bytes]) -> None:
+        """Post a notification or an answer; one that the server refuses is logged and dropped."""
+        message, line = item
+        method = None if message is None else message.method
+        try:
+            async with asyncio.timeout(DELIVER_SECONDS):
+                await self._post(message, line, self.session_id)
+        except (DovetailError, TimeoutError) as problem:
+            why = str(problem) or "the server does not accept it"
+            logger.warning("%s could not be sent: %s", method or "An answer", why)
+        finally:
+            self._sent(len(line))
+            if method == _INITIALIZED:
+                self._open_get_stream()
+        if message is not None and method == _CANCELLED:
+            # The stream stays open for a moment: the server may still cancel, on it, requests of its own.
+            posted = self._posted.get(message.params.get("requestId", ""))
+            if posted is not None:
+                self._loop.call_later(CLOSE_SECONDS, self._cancel, posted)
+
+    async def _post(self, message: Notification | None, line: bytes, session: str | None) -> None:
+        headers = self._post_headers(message, session, self._revision)
+        response = await self._requester.send("POST", headers, line)
+        try:
+            if response.status == 404 and session is not None:
+                self._session_ended(session)
+            elif response.status >= 300:
+                problem = await read_error(response, self._requester.url, None, self._max_body)
+                what = "an answer" if message is None else message.method
+                logger.warning("The server did not accept %s: %s", what, problem)
+            elif response.status == 200:
+                # Some servers send a body where they should not; the connection can be reused once it is read.
+                await read_all(response, self._max_body)
+        finally:
+            response.close()
+
+    def _open_get_stream(self) -> None:
+        self._initialized.set()
+        if not self._closing and self.ended_session is None:
+            reader = SseReader(self._gate, self._max_body, self._receiver.received)
+            self._get_stream.start(reader, self.session_id, self._session_ended)
+
+    async def _run(self, posted: PostedRequest) -> None:
+        id, method = posted.request.id, posted.request.method
+        try:
+            if not self._initialized.is_set() and method != "initialize":
+                await self._initialized.wait()
+                if self.ended_session is not None:
+                    raise SessionEnded(self.ended_session, ran=False)
+                posted.session = self.session_id
+            if (seconds := _WAIT_FOR_GET_STREAM.get(method)) is not None:
+                await self._get_stream.wait_answered(seconds)
+            await self._exchange(posted)
+        except DovetailError as problem:
+            self._receiver.failed(id, problem)
+        except Exception as problem:
+            logger.exception("Sending %s failed", method)
+            self._receiver.failed(id, ConnectionLost(f"sending failed: {type(problem).__name__}: {problem}"))
+        finally:
+            if self._posted.get(id) is posted:
+                del self._posted[id]
+            self._sent(posted.unsent)
+
+    async def _exchange(self, posted: PostedRequest) -> None:
+        request = posted.request
+        headers = self._post_headers(request, posted.session, posted.revision)
+        response = await self._requester.send("POST", headers, posted.line)
+        try:
+            self._sent(posted.unsent)
+            posted.unsent, posted.line = 0, b""
+            if response.status >= 300:
+                await self._handle_error(posted, response)
+                return
+            if self._get_stream.gave_up:
+                self._open_get_stream()
+            kind = media_type(response)
+            if request.method == "initialize":
+                self._begin_session(response)
+            if kind == _JSON:
+                await self._read_json(request.id, response)
+            elif kind == _EVENTS:
+                await self._read_stream(posted, response)
+            else:
+                raise unexpected_content(response, self._requester.url)
+        finally:
+            response.close()
+
+    async def _read_json(self, id: Id, response: ClientResponse) -> None:
+        body = await read_all(response, self._max_body)
+        if self._gate.closed:
+            await self._gate.wait_open()
+        message = self._receiver.received(body)
+        if isinstance(message, list) or not is_answer(message, id):
+            # A batch is answered or refused as a whole, by its revision; a request that it left open fails here.
+            self._receiver.failed(id, InvalidAnswer("The server answered something else than was asked"))
+
+    async def _read_stream(self, posted: PostedRequest, response: ClientResponse) -> None:
+        reader = SseReader(self._gate, self._max_body, self._receiver.received, posted.request.id)
+        reason = "the server ended the stream without an answer"
+        try:
+            await reader.read(response)
+        except ConnectionLost as problem:
+            reason = str(problem)
+        if reader.answered:
+            return
+        response.close()
+        revision, session = posted.revision, posted.session
+        if revision is None:
+            # The answer to initialize, which tells the revision; the session id has come with the headers.
+            session = self.session_id
+        elif not revision.resumable:
+            reader.last_event_id = None
+        if reader.last_event_id is None:
+            raise ConnectionLost(f"{self._requester.url}: {reason}")
+        try:
+            await GetStream(self._requester, self._session_headers).resume(reader, session, reason)
+        except SessionEnded as problem:
+            self._session_ended(problem.session)
+            raise
+
+    async def _handle_error(self, posted: PostedRequest, response: ClientResponse) -> None:
+        if response.status == 404 and posted.session is not None:
+            # Whatever the body says, the session is over ("Session Management").
+            self._session_ended(posted.session)
+            raise SessionEnded(posted.session, ran=False)
+        error = await read_error(response, self._requester.url, posted.request.id, self._max_body)
+        if not isinstance(error, bytes):
+            raise error
+        self._receiver.received(error)
+
+    def _begin_session(self, response: ClientResponse) -> None:
+        session = response.headers.get("mcp-session-id")
+        if session is not None and not _SESSION_ID.fullmatch(session):
+            raise InvalidAnswer("The server gave a session id that is not made of visible ASCII characters")
+        self.session_id, self.ended_session = session, None
+
+    def _session_ended(self, session: str) -> None:
+        if self.session_id == session:
+            self.session_id, self.ended_session = None, session
+            self._get_stream.cancel()
+
+    def _cancel(self, posted: PostedRequest) -> None:
+        posted.task.cancel()
+        self._ending.add(posted.task)
+        posted.task.add_done_callback(self._ending.discard)
+
+    def _revision_of(self, request: Request) -> Revision | None:
+        meta = meta_of(request.params)
+        name = None if meta is None else meta.get(VERSION)
+        if isinstance(name, str):
+            return REVISIONS.get(name)
+        return None if request.method == "initialize" else self._revision
+
+    def _session_headers(self, session: str | None) -> dict[str, str]:
         headers: dict[str, str] = {}
         if session is not None:
             headers["mcp-session-id"] = session
@@ -183,198 +363,41 @@ class HttpChannel:
             headers["mcp-protocol-version"] = self._revision.name
         return headers
 
-    def _revision_of(self, sent: Sent) -> Revision | None:
-        meta = sent.params.meta if sent.params is not None else None
-        if meta is not None and isinstance(meta.version, str):
-            return REVISIONS.get(meta.version)
-        return None if sent.method == "initialize" else self._revision
-
-    def _send_in_order(self, sent: Sent, line: bytes) -> None:
-        if sent.method == _CANCELLED and sent.params is not None and self.withdraw(sent.params.request_id):
-            return
-        if self._revision is not None and self._revision.era == "envelope" and sent.method is None:
-            logger.warning("An answer was not sent: the server may not ask anything on this revision")
-            return
-        if sent.method == _INITIALIZED:
-            self._ready.clear()
-        self._unsent += len(line)
-        self._lane.put((sent, line))
-
-    def withdraw(self, id: object) -> bool:
-        """Where closing its stream cancels a request, that is all there is to do (2026-07-28, "Cancellation")."""
-        exchange = self._exchanges.get(id) if isinstance(id, (int, str)) else None
-        revision = self._revision if exchange is None else exchange.revision
-        if revision is None or revision.disconnect != "cancel":
-            return False
-        if exchange is not None:
-            self._drop(exchange)
-        return True
-
-    def _drop(self, exchange: PostedRequest) -> None:
-        exchange.task.cancel()
-        self._ending.add(exchange.task)
-        exchange.task.add_done_callback(self._ending.discard)
-
-    async def _deliver(self, item: tuple[Sent, bytes]) -> None:
-        """Post a notification or an answer; one that is refused is lost, and no more."""
-        sent, line = item
-        session = self.session_id
-        try:
-            async with asyncio.timeout(DELIVER_SECONDS):
-                await self._post(sent, line, session)
-        except (DovetailError, TimeoutError) as problem:
-            why = str(problem) or "the server does not take it"
-            logger.warning("%s could not be sent: %s", sent.method or "An answer", why)
-        finally:
-            self._less_unsent(len(line))
-            if sent.method == _INITIALIZED:
-                self._begin_listening()
-        if sent.method == _CANCELLED and sent.params is not None:
-            # Nobody waits any more; but the server may still take back, on its stream, what it has asked there.
-            exchange = self._exchanges.get(sent.params.request_id)
-            if exchange is not None:
-                self._loop.call_later(FAREWELL_SECONDS, self._drop, exchange)
-
-    async def _post(self, sent: Sent, line: bytes, session: str | None) -> None:
-        answer = await self._courier.send("POST", self._post_headers(sent, session, self._revision), line)
-        try:
-            if answer.status == 404 and session is not None:
-                self._session_ended(session)
-            elif answer.status >= 300:
-                problem = await read_error(answer, self._courier.url, None, self._max_body)
-                logger.warning("The server did not take %s: %s", sent.method or "an answer", problem)
-            elif answer.status == 200:
-                # Some say more than they should; the connection can be used again once it is read.
-                await read_all(answer, self._max_body)
-        finally:
-            answer.close()
-
-    def _begin_listening(self) -> None:
-        self._ready.set()
-        if not self._closing and self.lapsed is None:
-            stream = SseReader(self._tap, self._max_body, self._receiver.received)
-            self._listener.start(stream, self.session_id, self._session_ended)
-
-    async def _run(self, exchange: PostedRequest) -> None:
-        id = exchange.id
-        try:
-            if not self._ready.is_set() and exchange.sent.method != "initialize":
-                await self._ready.wait()
-                if self.lapsed is not None:
-                    raise SessionEnded(self.lapsed, ran=False)
-                exchange.session = self.session_id
-            if (seconds := _LISTEN_FIRST.get(exchange.sent.method or "")) is not None:
-                await self._listener.answered(seconds)
-            await self._converse(exchange)
-        except DovetailError as problem:
-            self._receiver.failed(id, problem)
-        except Exception as problem:
-            logger.exception("Sending %s failed", exchange.sent.method)
-            self._receiver.failed(id, ConnectionLost(f"sending failed: {type(problem).__name__}: {problem}"))
-        finally:
-            if self._exchanges.get(id) is exchange:
-                del self._exchanges[id]
-            self._less_unsent(exchange.unsent)
-
-    async def _converse(self, exchange: PostedRequest) -> None:
-        headers = self._post_headers(exchange.sent, exchange.session, exchange.revision)
-        answer = await self._courier.send("POST", headers, exchange.line)
-        try:
-            self._less_unsent(exchange.unsent)
-            exchange.unsent, exchange.line = 0, b""
-            status = answer.status
-            if status >= 300:
-                await self._refused(exchange, answer)
-                return
-            if self._listener.gave_up:
-                self._begin_listening()
-            kind = media_type(answer)
-            if exchange.sent.method == "initialize":
-                self._begin_session(answer)
-            if kind == _JSON:
-                body = await read_all(answer, self._max_body)
-                if self._tap.closed:
-                    await self._tap.flowing()
-                self._receiver.received(body)
-                self._receiver.failed(exchange.id, InvalidAnswer("The server answered something else than was asked"))
-            elif kind == _EVENTS:
-                await self._read_stream(exchange, answer)
-            else:
-                raise unexpected_content(answer, self._courier.url)
-        finally:
-            answer.close()
-
-    async def _read_stream(self, exchange: PostedRequest, answer: ClientResponse) -> None:
-        stream = SseReader(self._tap, self._max_body, self._receiver.received, exchange.id)
-        reason = "the server ended the stream without an answer"
-        try:
-            await stream.read(answer)
-        except ConnectionLost as problem:
-            reason = str(problem)
-        if stream.answered:
-            return
-        answer.close()
-        revision, session = exchange.revision, exchange.session
-        if revision is None:
-            # The answer to initialize, which tells the revision; the session is there already.
-            session = self.session_id
-        elif not revision.resumable:
-            stream.last = None
-        if stream.last is None:
-            raise ConnectionLost(f"{self._courier.url}: {reason}")
-        try:
-            await GetStream(self._courier, self._headers_of).resume(stream, session, reason)
-        except SessionEnded as problem:
-            self._session_ended(problem.session)
-            raise
-
-    async def _refused(self, exchange: PostedRequest, answer: ClientResponse) -> None:
-        if answer.status == 404 and exchange.session is not None:
-            # Whatever the body says, the session is over ("Session Management").
-            self._session_ended(exchange.session)
-            raise SessionEnded(exchange.session, ran=False)
-        said = await read_error(answer, self._courier.url, exchange.id, self._max_body)
-        if not isinstance(said, bytes):
-            raise said
-        self._receiver.received(said)
-
-    def _begin_session(self, answer: ClientResponse) -> None:
-        session = answer.headers.get("mcp-session-id")
-        if session is not None and not _SESSION_ID.fullmatch(session):
-            raise InvalidAnswer("The server gave a session id that is not made of visible ASCII characters")
-        self.session_id, self.lapsed = session, None
-
-    def _session_ended(self, session: str) -> None:
-        if self.session_id == session:
-            self.session_id, self.lapsed = None, session
-            self._listener.leave()
-
-    def _post_headers(self, sent: Sent, session: str | None, revision: Revision | None) -> dict[str, str]:
+    def _post_headers(
+        self, message: Request | Notification | None, session: str | None, revision: Revision | None
+    ) -> dict[str, str]:
         headers = dict(_POST)
         if session is not None:
             headers["mcp-session-id"] = session
         name = None if revision is None else revision.name
-        if sent.method is None:
+        if message is None:
             if name is not None:
                 headers["mcp-protocol-version"] = name
             return headers
-        params = sent.params or _NO_PARAMS
-        said: dict[str, Any] = {"name": params.name, "uri": params.uri, "taskId": params.task_id}
-        paths = self.mirrored.get(params.name) if sent.method == "tools/call" and self.mirrored else None
-        if paths:
-            said["arguments"] = msgspec.json.decode(params.arguments)
+        params, paths = message.params, None
+        if self.header_arguments and message.method == "tools/call":
+            paths = self.header_arguments.get(params.get("name", ""))
+            if paths:
+                # As they are in the body: an argument may be of any type that is written as a plain JSON value.
+                params = {**params, "arguments": msgspec.to_builtins(params.get("arguments"))}
         try:
-            headers.update(names.standard_headers(sent.method, said, name, paths))
+            headers.update(names.standard_headers(message.method, params, name, paths))
         except ValueError as problem:
             raise LocalError(str(problem)) from None
         return headers
 
-    def _less_unsent(self, size: int) -> None:
+    def _sent(self, size: int) -> None:
         self._unsent -= size
         if self._drained is not None and not self.congested:
-            self._relieve()
+            self._wake_senders()
 
-    def _relieve(self) -> None:
+    def _wake_senders(self) -> None:
         if self._drained is not None:
             self._drained.set()
             self._drained = None
+
+
+def decode_sent(line: bytes) -> Request | Notification | None:
+    """The values of a line that is sent without them; None for an answer, and for a batch, which holds answers only."""
+    message: Any = codec.decode(line)
+    return message if isinstance(message, (Request, Notification)) else None

@@ -1,4 +1,4 @@
-"""One stream of events, over as many connections as it takes: each event once, and a pause when it is too much."""
+"""Reader of one SSE stream over as many connections as it takes: each event once, with backpressure."""
 
 from __future__ import annotations
 
@@ -7,106 +7,116 @@ from collections.abc import Callable
 
 from dovetail.protocol.errors import ConnectionLost, InvalidAnswer
 from dovetail.transports.http.contract import ClientResponse
-from dovetail.transports.message_head import answers
-from dovetail.wire.jsonrpc import Id
+from dovetail.types.bounded_dict import BoundedDict
+from dovetail.wire.codec import Decoded
+from dovetail.wire.jsonrpc import Failure, Id, Invalid, Response
 from dovetail.wire.sse import Event, EventParser, EventTooLong
 
 LINGER_SECONDS = 5.0
 """How long a stream may stay open after the answer that it was for."""
 
-MAX_REMEMBERED = 4096
-"""Ids of events that a stream brought before its last interruption, and need not bring again."""
+MAX_EVENT_IDS = 4096
+"""Event ids that are remembered, to recognise events that a server repeats after a reconnection."""
 
-LONGEST_WAIT = 86_400.0
+MAX_RETRY_SECONDS = 86_400.0
 
 
 class ReadGate:
-    """Whether to read on."""
+    """Pauses all readers of a channel while its receiver is too slow."""
 
     def __init__(self) -> None:
-        self._open: asyncio.Event | None = None
+        self._reopened: asyncio.Event | None = None
 
     @property
     def closed(self) -> bool:
-        """Whether nothing is let through."""
-        return self._open is not None
+        """Whether reading is paused."""
+        return self._reopened is not None
 
     def close(self) -> None:
-        """Let no more through."""
-        if self._open is None:
-            self._open = asyncio.Event()
+        """Pause reading."""
+        if self._reopened is None:
+            self._reopened = asyncio.Event()
 
     def open(self) -> None:
-        """Let it flow again."""
-        if self._open is not None:
-            self._open.set()
-            self._open = None
+        """Resume reading."""
+        if self._reopened is not None:
+            self._reopened.set()
+            self._reopened = None
 
-    async def flowing(self) -> None:
-        """Wait while it is closed."""
-        while self._open is not None:
-            await self._open.wait()
+    async def wait_open(self) -> None:
+        """Wait while reading is paused."""
+        while self._reopened is not None:
+            await self._reopened.wait()
 
 
 class SseReader:
-    """The events that belong together; `id` is that of the request they answer, None where they answer none."""
+    """Hands out the messages of one logical stream.
 
-    def __init__(self, tap: ReadGate, limit: int, received: Callable[[bytes], None], id: Id | None = None) -> None:
-        self._tap = tap
-        self._limit = limit
+    `id` is that of the request whose answer the stream brings, None for the stream of server-initiated messages.
+    """
+
+    def __init__(
+        self, gate: ReadGate, max_event: int, received: Callable[[bytes], Decoded | None], id: Id | None = None
+    ) -> None:
+        self._gate = gate
+        self._max_event = max_event
         self._received = received
         self.id = id
         self.answered = False
-        self.last: str | None = None
-        """The id of the last event that had one."""
+        self.last_event_id: str | None = None
         self.retry: float | None = None
         """Seconds to wait before the next connection, where the server says so."""
-        self._before: dict[str, None] = {}
-        self._now: dict[str, None] = {}
+        self._earlier_ids = BoundedDict[str, None](MAX_EVENT_IDS)
+        self._current_ids = BoundedDict[str, None](MAX_EVENT_IDS)
 
-    async def read(self, answer: ClientResponse) -> None:
-        """Take the events of one connection until it ends; raises `ConnectionLost` when it breaks off.
+    async def read(self, response: ClientResponse) -> None:
+        """Read one connection to its end; raises `ConnectionLost` when it breaks off before the answer.
 
-        After the answer it is read on to its end, but not for ever.
+        After the answer it is read on to its end, but no longer than `LINGER_SECONDS`.
         """
-        self._before.update(self._now)
-        self._now = {}
-        while len(self._before) > MAX_REMEMBERED:
-            del self._before[next(iter(self._before))]
-        parser = EventParser(self._limit)
+        self._earlier_ids.update(self._current_ids)
+        self._current_ids.clear()
+        parser = EventParser(self._max_event)
         try:
-            async with asyncio.timeout(None) as patience:
-                while chunk := await answer.chunk():
+            async with asyncio.timeout(None) as linger:
+                while chunk := await response.chunk():
                     for event in parser.feed(chunk):
-                        if self._tap.closed:
-                            await self._tap.flowing()
-                        self._take(event)
-                    if self.answered and patience.when() is None:
-                        patience.reschedule(asyncio.get_running_loop().time() + LINGER_SECONDS)
-                    if self._tap.closed:
-                        await self._tap.flowing()
+                        if self._gate.closed:
+                            await self._gate.wait_open()
+                        self._handle(event)
+                    if self.answered and linger.when() is None:
+                        linger.reschedule(asyncio.get_running_loop().time() + LINGER_SECONDS)
+                    if self._gate.closed:
+                        await self._gate.wait_open()
         except TimeoutError:
             pass
         except EventTooLong as problem:
             for event in problem.events:
-                self._take(event)
+                self._handle(event)
             raise InvalidAnswer(str(problem)) from None
         except ConnectionLost:
             if not self.answered:
                 raise
 
-    def _take(self, event: Event) -> None:
+    def _handle(self, event: Event) -> None:
         if event.retry is not None:
-            self.retry = min(event.retry / 1000, LONGEST_WAIT)
+            self.retry = min(event.retry / 1000, MAX_RETRY_SECONDS)
         if event.id:
-            if event.id in self._before:
+            if event.id in self._earlier_ids:
                 return
-            self._now[event.id] = None
-            if len(self._now) > MAX_REMEMBERED:
-                del self._now[next(iter(self._now))]
-            self.last = event.id
+            self._current_ids[event.id] = None
+            self.last_event_id = event.id
         if not event.data or event.name != "message":
             return
+        message = self._received(event.data)
         if self.id is not None and not self.answered:
-            self.answered = answers(event.data, self.id)
-        self._received(event.data)
+            self.answered = is_answer(message, self.id)
+
+
+def is_answer(message: Decoded | None, id: Id) -> bool:
+    """Whether a message, or one of a batch, answers the request with this id, readable or not."""
+    if isinstance(message, list):
+        return any(is_answer(each, id) for each in message)
+    if isinstance(message, (Response, Failure)) or (isinstance(message, Invalid) and (message.reply or message.bare)):
+        return message.id == id and type(message.id) is type(id)
+    return False

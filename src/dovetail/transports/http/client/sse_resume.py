@@ -1,4 +1,4 @@
-"""Streams over GET: the one for what answers no request, and streams that broke off and are taken up again.
+"""SSE streams over GET: the stream of server-initiated messages, and resumption of streams that broke off.
 
 2025-11-25 transports, "Listening for Messages from the Server", "Resumability and Redelivery".
 """
@@ -17,39 +17,41 @@ from .sse_reader import SseReader
 
 logger = logging.getLogger("dovetail")
 
-FIRST_WAIT = 1.0
-LONGEST_WAIT = 30.0
-MAX_TRIES = 6
-"""Attempts in a row that may fail; a connection that comes about begins the count anew."""
+FIRST_DELAY = 1.0
+MAX_DELAY = 30.0
+MAX_ATTEMPTS = 6
+"""Attempts in a row that may fail; a successful connection resets the count."""
 
 _GET = {"accept": "text/event-stream"}
 
-Headers = Callable[[str | None], dict[str, str]]
+SessionHeaders = Callable[[str | None], dict[str, str]]
 
 
 class GetStream:
-    """Keeps a stream going over GET."""
+    """Connects over GET and reconnects with backoff."""
 
-    def __init__(self, courier: HttpRequester, headers: Headers) -> None:
-        self._courier = courier
-        self._headers = headers
+    def __init__(self, requester: HttpRequester, session_headers: SessionHeaders) -> None:
+        self._requester = requester
+        self._session_headers = session_headers
         self._answered = asyncio.Event()
         self._started = 0.0
         self._task: asyncio.Task[None] | None = None
         self.gave_up = False
-        """The server could not be reached to listen to it; it may be worth another try when it answers again."""
+        """The server could not be reached; worth another attempt once it answers a POST again."""
 
-    def start(self, stream: SseReader, session: str | None, ended: Callable[[str], None]) -> None:
-        """Listen in a task of its own."""
-        self.leave()
+    def start(self, reader: SseReader, session: str | None, on_session_ended: Callable[[str], None]) -> None:
+        """Open the stream of server-initiated messages, in a task of its own."""
+        self.cancel()
         self.gave_up = False
         self._answered = asyncio.Event()
         loop = asyncio.get_running_loop()
         self._started = loop.time()
-        self._task = loop.create_task(self._listen(stream, session, ended, self._answered), name="dovetail-listen")
+        self._task = loop.create_task(
+            self._keep_open(reader, session, on_session_ended, self._answered), name="dovetail-get-stream"
+        )
 
-    async def answered(self, seconds: float) -> None:
-        """Wait until the server has answered the wish to listen, or did not so long after it."""
+    async def wait_answered(self, seconds: float) -> None:
+        """Wait until the server has answered the GET, at most so many seconds after it was sent."""
         if self._task is None or self._answered.is_set():
             return
         try:
@@ -58,100 +60,104 @@ class GetStream:
         except TimeoutError:
             pass
 
-    def leave(self) -> None:
-        """Listen no more."""
+    def cancel(self) -> None:
+        """Close the stream."""
         if self._task is not None:
             self._task.cancel()
 
     async def stop(self) -> None:
-        """Listen no more, and wait for that."""
+        """Close the stream and wait for it."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
             await asyncio.wait({task})
 
-    async def resume(self, stream: SseReader, session: str | None, reason: str) -> None:
-        """Take up a stream that broke off until its answer is there; raises `ConnectionLost` when that fails."""
+    async def resume(self, reader: SseReader, session: str | None, reason: str) -> None:
+        """Resume a stream that broke off until its answer has come; raises `ConnectionLost` when that fails."""
         failures = 0
-        while not stream.answered:
-            await asyncio.sleep(_pause(stream, failures))
+        while not reader.answered:
+            await asyncio.sleep(_delay(reader, failures))
             try:
-                answer = await self._connect(stream, session)
-            except _Unwilling as problem:
-                raise ConnectionLost(f"{self._courier.url}: {reason}; it cannot be resumed: {problem}") from None
+                response = await self._connect(reader, session)
+            except _NotOffered as problem:
+                raise ConnectionLost(f"{self._requester.url}: {reason}; it cannot be resumed: {problem}") from None
             except SessionEnded:
                 raise
             except ConnectionLost as problem:
                 failures += 1
-                if failures >= MAX_TRIES:
+                if failures >= MAX_ATTEMPTS:
                     raise ConnectionLost(f"{reason}; it could not be resumed: {problem}") from None
                 continue
             failures = 0
-            await self._read(stream, answer)
+            await self._read(reader, response)
 
-    async def _listen(
-        self, stream: SseReader, session: str | None, ended: Callable[[str], None], answered: asyncio.Event
+    async def _keep_open(
+        self,
+        reader: SseReader,
+        session: str | None,
+        on_session_ended: Callable[[str], None],
+        answered: asyncio.Event,
     ) -> None:
         failures = 0
         try:
-            while failures < MAX_TRIES:
+            while failures < MAX_ATTEMPTS:
                 try:
-                    answer = await self._connect(stream, session)
-                except _Unwilling as problem:
+                    response = await self._connect(reader, session)
+                except _NotOffered as problem:
                     logger.debug("The server offers no stream of its own: %s", problem)
                     return
                 except SessionEnded as problem:
-                    ended(problem.session)
+                    on_session_ended(problem.session)
                     return
                 except ConnectionLost as problem:
                     failures += 1
-                    logger.debug("Listening failed: %s", problem)
+                    logger.debug("Opening the stream failed: %s", problem)
                 else:
                     failures = 0
                     answered.set()
-                    await self._read(stream, answer)
-                await asyncio.sleep(_pause(stream, failures))
+                    await self._read(reader, response)
+                await asyncio.sleep(_delay(reader, failures))
             self.gave_up = True
-            logger.warning("%s cannot be listened to any more; calls may still work", self._courier.url)
+            logger.warning("%s cannot be listened to any more; calls may still work", self._requester.url)
         except DovetailError as problem:
-            logger.warning("%s cannot be listened to any more: %s", self._courier.url, problem)
+            logger.warning("%s cannot be listened to any more: %s", self._requester.url, problem)
         finally:
             answered.set()
 
-    async def _connect(self, stream: SseReader, session: str | None) -> ClientResponse:
-        headers = {**_GET, **self._headers(session)}
-        if stream.last is not None:
-            headers["last-event-id"] = stream.last
-        answer = await self._courier.send("GET", headers)
+    async def _connect(self, reader: SseReader, session: str | None) -> ClientResponse:
+        headers = {**_GET, **self._session_headers(session)}
+        if reader.last_event_id is not None:
+            headers["last-event-id"] = reader.last_event_id
+        response = await self._requester.send("GET", headers)
         try:
-            if answer.status == 200:
-                if media_type(answer) == "text/event-stream":
-                    return answer
-                raise _Unwilling(str(unexpected_content(answer, self._courier.url)))
-            if answer.status == 404 and session is not None:
+            if response.status == 200:
+                if media_type(response) == "text/event-stream":
+                    return response
+                raise _NotOffered(str(unexpected_content(response, self._requester.url)))
+            if response.status == 404 and session is not None:
                 raise SessionEnded(session, ran=True)
-            problem = await read_error(answer, self._courier.url, None, 64 * 1024)
-            if answer.status >= 500 and isinstance(problem, HttpStatus):
+            problem = await read_error(response, self._requester.url, None, 64 * 1024)
+            if response.status >= 500 and isinstance(problem, HttpStatus):
                 raise problem
-            raise _Unwilling(str(problem))
+            raise _NotOffered(str(problem))
         except BaseException:
-            answer.close()
+            response.close()
             raise
 
-    async def _read(self, stream: SseReader, answer: ClientResponse) -> None:
+    async def _read(self, reader: SseReader, response: ClientResponse) -> None:
         try:
-            await stream.read(answer)
+            await reader.read(response)
         except ConnectionLost as problem:
             logger.debug("A stream broke off: %s", problem)
         finally:
-            answer.close()
+            response.close()
 
 
-class _Unwilling(Exception):
+class _NotOffered(Exception):
     """The server does not offer the stream."""
 
 
-def _pause(stream: SseReader, failures: int) -> float:
-    """The time that the server asks for, longer after each attempt that failed."""
-    first = FIRST_WAIT if stream.retry is None else stream.retry
-    return first if not failures else max(first, min(max(first, FIRST_WAIT) * 2**failures, LONGEST_WAIT))
+def _delay(reader: SseReader, failures: int) -> float:
+    """The delay that the server asks for, doubled after each failed attempt."""
+    first = FIRST_DELAY if reader.retry is None else reader.retry
+    return first if not failures else max(first, min(max(first, FIRST_DELAY) * 2**failures, MAX_DELAY))
