@@ -50,7 +50,7 @@ def test_every_page_can_be_reached_from_the_first() -> None:
 
 
 def test_every_page_is_in_the_menu_of_the_site() -> None:
-    named = set(re.findall(r": (\w+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
+    named = set(re.findall(r": ([\w-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
     assert named == {page.name for page in (ROOT / "docs").glob("*.md")}
 
 

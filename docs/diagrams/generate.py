@@ -1,0 +1,457 @@
+"""Draw the diagrams of docs/architecture.md as SVG files.
+
+`python docs/diagrams/generate.py` writes the files beside this script. The packages come from the import contract in
+pyproject.toml, and the state machines from the modules of src/dovetail that define `State`, `Event` and `TRANSITIONS`.
+tests/docs/test_diagrams.py fails when a committed file differs from what this script draws.
+"""
+
+import enum
+import importlib
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+FOLDER = Path(__file__).resolve().parent
+ROOT = FOLDER.parents[1]
+SOURCE = ROOT / "src" / "dovetail"
+
+PURPOSES = {
+    "cli": "the dovetail command",
+    "host": "many servers, approvals, chat",
+    "testing": "fixtures, transcripts, snapshots",
+    "policy": "rules, approvals, lockfile, audit log",
+    "server": "authoring and serving",
+    "client": "connecting and calling",
+    "middleware": "ready-made middleware",
+    "runtime": "tasks, deadlines, connections",
+    "transports": "stdio, sockets, HTTP, WebSocket",
+    "auth": "OAuth rules",
+    "storage": "stores of bytes",
+    "userdata": "files of the user",
+    "protocol": "the rules; one file per revision",
+    "schema": "JSON Schema, forms",
+    "text": "sanitize, redact, rank",
+    "uri_template": "RFC 6570",
+    "types": "values that handlers and callers see",
+    "wire": "bytes to JSON-RPC messages and back",
+}
+"""One line for each package; a package of src/dovetail without one cannot be drawn."""
+
+HTTP, STREAM, BOTH = "HTTP", "stream", "both"
+
+STEPS = [
+    (1, HTTP, "server/http/asgi_app", "one request arrives, within bounds"),
+    (1, STREAM, "transports/*", "one message arrives, within bounds"),
+    (2, BOTH, "wire/codec", "decode: the only parse"),
+    (3, BOTH, "protocol/admission", "admit: host, origin, headers, era, revision, session, principal"),
+    (4, HTTP, "server/http/respond", "JSON or event stream, watch for a disconnect"),
+    (4, STREAM, "runtime/connection", "one task for each call"),
+    (5, BOTH, "runtime/serve", "scope, deadline, middleware, errors"),
+    (6, BOTH, "server/dispatch", "table of methods: plain functions"),
+    (7, BOTH, "server/features/tools", "invoke: bind the arguments, call the handler"),
+    (8, BOTH, "wire/codec", "Revision.emit gives the shape, encode dumps once"),
+]
+"""The path of a request: number of the step, transport, module, what happens there."""
+
+OBJECTS = {
+    "MessageSink": (0, 0, "channel or HTTP response"),
+    "Connection": (0, 1, "one client on a channel"),
+    "Peer": (0, 2, "ids, cancellation; no I/O"),
+    "Session": (1, 0, "log level, subscriptions"),
+    "ServerCall": (1, 1, "one request"),
+    "Terms": (1, 2, "revision, client, principal"),
+    "Revision": (1, 3, "methods, fields, flags"),
+    "Context": (2, 0, "what a handler sees"),
+    "Invocation": (2, 1, "one run of a handler"),
+    "SuspendableCall": (2, 2, "rounds (envelope era)"),
+    "Server": (3, 0, "what an author sees"),
+    "ServerCore": (3, 1, "what the framework needs"),
+    "Registry": (3, 2, "tools, resources, prompts"),
+    "RegisteredTool": (3, 3, "schema and handler"),
+}
+"""The objects of a call: column, row, purpose."""
+
+RELATIONS = [
+    ("Connection", "MessageSink", "sends"),
+    ("Connection", "Peer", "drives"),
+    ("Connection", "ServerCall", "makes"),
+    ("ServerCall", "MessageSink", "answers through"),
+    ("ServerCall", "Session", "knows"),
+    ("ServerCall", "Terms", "holds"),
+    ("Terms", "Revision", "names"),
+    ("Context", "Invocation", "wraps"),
+    ("Invocation", "ServerCall", "serves"),
+    ("Invocation", "SuspendableCall", "may have"),
+    ("Invocation", "ServerCore", "uses"),
+    ("Server", "ServerCore", "wraps"),
+    ("ServerCore", "Registry", "has"),
+    ("Registry", "RegisteredTool", "has"),
+]
+
+STYLE = """
+svg { background: #ffffff; color-scheme: light dark; }
+text { font: 13px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; fill: #1c2733; }
+.small { font-size: 11px; fill: #4a5866; }
+.strong { font-weight: 600; }
+.box { fill: #eef3f8; stroke: #57708a; stroke-width: 1.2; }
+.pure { fill: #e5f4e8; stroke: #4b8a5c; }
+.line { fill: none; stroke: #57708a; stroke-width: 1.3; }
+.head { fill: #57708a; }
+.page { fill: #ffffff; }
+@media (prefers-color-scheme: dark) {
+  svg { background: #14191f; }
+  text { fill: #e4eaf0; }
+  .small { fill: #a9b6c2; }
+  .box { fill: #22303d; stroke: #86a3bf; }
+  .pure { fill: #1f3527; stroke: #7fbf92; }
+  .line { stroke: #86a3bf; }
+  .head { fill: #86a3bf; }
+  .page { fill: #14191f; }
+}
+"""
+
+WIDE, NARROW = 7.9, 6.7
+"""Widths of a character at 13 and at 11 pixels."""
+
+LINE = 14
+
+
+class Canvas:
+    """Shapes of one SVG file; grows with what is drawn."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._shapes: list[str] = []
+        self._width = self._height = 0.0
+
+    def box(self, x: float, y: float, width: float, height: float, kind: str = "box") -> None:
+        """Draw a rectangle with round corners."""
+        self._shapes.append(f'<rect class="{kind}" x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="5"/>')
+        self._grow(x + width, y + height)
+
+    def text(self, x: float, y: float, text: str, kind: str = "", anchor: str = "middle") -> None:
+        """Draw one line of text; x is its beginning, its middle or its end."""
+        css = f' class="{kind}"' if kind else ""
+        self._shapes.append(f'<text{css} x="{x:g}" y="{y:g}" text-anchor="{anchor}">{escape(text)}</text>')
+        size = len(text) * (NARROW if "small" in kind else WIDE)
+        self._grow(x + {"start": size, "middle": size / 2, "end": 0}[anchor], y + 6)
+
+    def arrow(self, points: Sequence[tuple[float, float]]) -> None:
+        """Draw a line through points, with an arrow head at the last."""
+        path = " ".join(f"{x:g},{y:g}" for x, y in points)
+        self._shapes.append(f'<polyline class="line" points="{path}" marker-end="url(#head)"/>')
+        for x, y in points:
+            self._grow(x, y)
+
+    def _grow(self, x: float, y: float) -> None:
+        self._width, self._height = max(self._width, x), max(self._height, y)
+
+    def svg(self) -> str:
+        """Return the file."""
+        width, height = self._width + 16, self._height + 16
+        return "\n".join(
+            [
+                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" '
+                f'width="{width:g}" height="{height:g}" role="img" aria-label="{escape(self._title)}">',
+                f"<title>{escape(self._title)}</title>",
+                f"<style>{STYLE}</style>",
+                '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" '
+                'orient="auto-start-reverse"><path class="head" d="M0,0 L8,4 L0,8 z"/></marker></defs>',
+                f'<rect class="page" width="{width:g}" height="{height:g}"/>',
+                *self._shapes,
+                "</svg>\n",
+            ]
+        )
+
+
+def contracts() -> list[dict[str, Any]]:
+    """Return the import contracts of pyproject.toml."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+
+
+def layers() -> list[list[str]]:
+    """Return the packages in their import order, highest first; places kept for later packages are left out."""
+    order = next(contract["layers"] for contract in contracts() if contract.get("containers") == ["dovetail"])
+    rows = [[name.strip(" ()") for name in row.split("|")] for row in order]
+    built = [[name for name in row if (SOURCE / name / "__init__.py").exists()] for row in rows]
+    return [row for row in built if row]
+
+
+def packages_without_io() -> set[str]:
+    """Return the packages that may import no event loop, socket, clock, log or HTTP library."""
+    found = next(each for each in contracts() if "asyncio" in each.get("forbidden_modules", ()))
+    return {name.split(".")[1] for name in found["source_modules"]}
+
+
+def draw_packages() -> str:
+    """Draw the packages by layer: each imports only what is below it."""
+    canvas = Canvas("Packages of Dovetail: each imports only from the rows below it")
+    pure = packages_without_io()
+    width, height, gap = 268, 46, 16
+    full = 3 * width + 2 * gap
+    for number, row in enumerate(layers()):
+        y = 16 + number * (height + gap)
+        left = 16 + (full - len(row) * width - (len(row) - 1) * gap) / 2
+        for place, name in enumerate(row):
+            x = left + place * (width + gap)
+            canvas.box(x, y, width, height, "box pure" if name in pure else "box")
+            canvas.text(x + width / 2, y + 19, name, "strong")
+            canvas.text(x + width / 2, y + 36, PURPOSES[name], "small")
+    y = 16 + len(layers()) * (height + gap)
+    canvas.box(16, y + 2, 14, 14, "box pure")
+    canvas.text(38, y + 13, "without I/O: no event loop, socket, clock, log or HTTP library", "small", "start")
+    return canvas.svg()
+
+
+def draw_request_path() -> str:
+    """Draw the path of a request: eight steps, the same for every transport and era."""
+    canvas = Canvas("The path of a request")
+    half, gap, height, down = 330, 20, 44, 24
+    canvas.text(52 + half / 2, 22, "HTTP", "strong")
+    canvas.text(52 + half + gap + half / 2, 22, "stdio, sockets, WebSocket, HTTP+SSE", "strong")
+    last = max(number for number, *_ in STEPS)
+    for number, transport, module, purpose in STEPS:
+        y = 34 + (number - 1) * (height + down)
+        x = 52 + (half + gap if transport == STREAM else 0)
+        width = 2 * half + gap if transport == BOTH else half
+        canvas.box(x, y, width, height)
+        canvas.text(x + width / 2, y + 18, module, "strong")
+        canvas.text(x + width / 2, y + 35, purpose, "small")
+        canvas.text(26, y + 27, str(number), "strong")
+        if number < last:
+            for middle in (52 + half / 2, 52 + half + gap + half / 2):
+                if x <= middle <= x + width:
+                    canvas.arrow([(middle, y + height), (middle, y + height + down)])
+    return canvas.svg()
+
+
+def draw_objects() -> str:
+    """Draw the objects of a call and how they refer to each other."""
+    canvas = Canvas("The objects of a call")
+    width = 16 + NARROW * max(len(purpose) for *_, purpose in OBJECTS.values())
+    height, across, down = 46, 64, 54
+
+    def corner(name: str) -> tuple[float, float]:
+        column, row, _ = OBJECTS[name]
+        return 16 + column * (width + across), 16 + row * (height + down)
+
+    for name, (_, _, purpose) in OBJECTS.items():
+        x, y = corner(name)
+        canvas.box(x, y, width, height)
+        canvas.text(x + width / 2, y + 19, name, "strong")
+        canvas.text(x + width / 2, y + 36, purpose, "small")
+    for source, target, label in RELATIONS:
+        (x1, y1), (x2, y2) = corner(source), corner(target)
+        if x1 == x2:
+            start, end = (y1, y2 + height) if y1 > y2 else (y1 + height, y2)
+            canvas.arrow([(x1 + width / 2, start), (x2 + width / 2, end)])
+            canvas.text(x1 + width / 2 + 8, (start + end) / 2 + 4, label, "small", "start")
+        elif y1 == y2:
+            start, end = (x1 + width, x2) if x1 < x2 else (x1, x2 + width)
+            canvas.arrow([(start, y1 + height / 2), (end, y2 + height / 2)])
+            canvas.text((start + end) / 2, y1 + height / 2 - 7, label, "small")
+        else:  # between the rows, and into the nearer corner
+            middle = y2 + height + 0.6 * down
+            start, end = x1 + 28, x2 + width - 28
+            canvas.arrow([(start, y1), (start, middle), (end, middle), (end, y2 + height)])
+            canvas.text((start + end) / 2, middle - 6, label, "small")
+    return canvas.svg()
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A state machine as it is drawn: its states in order, and the events that lead from one to another."""
+
+    title: str
+    states: Sequence[str]
+    edges: Mapping[tuple[str, str], Sequence[str]]
+
+
+def machine_modules() -> list[str]:
+    """Return the modules of src/dovetail that define a table of transitions."""
+    pattern = re.compile(r"^TRANSITIONS\b", re.MULTILINE)
+    found = [path for path in sorted(SOURCE.rglob("*.py")) if pattern.search(path.read_text())]
+    return ["dovetail." + ".".join(path.relative_to(SOURCE).with_suffix("").parts) for path in found]
+
+
+def machine_of(module: ModuleType) -> Machine:
+    """Read `State`, `Event` and `TRANSITIONS` of a module.
+
+    The table is `{(state, event): state}` or `{state: {event: state}}`. A value may also be a tuple that has the next
+    state in it.
+    """
+    edges: dict[tuple[str, str], list[str]] = {}
+    for source, event, target in _transitions(module.TRANSITIONS, module.State):
+        edges.setdefault((_words(source), _words(target)), []).append(_words(event))
+    title = (module.__doc__ or module.__name__).strip().splitlines()[0].rstrip(".")
+    return Machine(title, [_words(state) for state in module.State], edges)
+
+
+def _transitions(table: Mapping[Any, Any], states: type[enum.Enum]) -> Iterable[tuple[enum.Enum, enum.Enum, enum.Enum]]:
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            for event, target in value.items():
+                yield key, event, _target(target, states)
+        else:
+            source, event = key
+            yield source, event, _target(value, states)
+
+
+def _target(value: Any, states: type[enum.Enum]) -> enum.Enum:
+    return next(part for part in (value if isinstance(value, tuple) else (value,)) if isinstance(part, states))
+
+
+def _words(member: enum.Enum) -> str:
+    return member.name.lower().replace("_", " ")
+
+
+@dataclass
+class _Lane:
+    """A vertical line beside the states; `taken` has the rows that it passes."""
+
+    taken: set[int]
+    width: float
+
+
+def draw_machine(machine: Machine) -> str:
+    """Draw the states in a column; events lead down on the right and in the middle, and up on the left."""
+    canvas = Canvas(machine.title)
+    row = {state: number for number, state in enumerate(machine.states)}
+    spans = sorted(machine.edges, key=lambda edge: (abs(row[edge[0]] - row[edge[1]]), row[edge[0]]))
+    down = [edge for edge in spans if row[edge[1]] - row[edge[0]] > 1]
+    up = [edge for edge in spans if row[edge[1]] < row[edge[0]]]
+    here = [edge for edge in spans if row[edge[0]] == row[edge[1]]]
+    box = 28 + WIDE * max(len(state) for state in machine.states)
+    ports = {state: max(_ports(state, down), _ports(state, up)) for state in machine.states}
+    heights = {state: max(34, 14 * (ports[state] + 1)) for state in machine.states}
+    gaps = [14 + LINE * max(1, _labels(number, machine, row)) for number in range(len(machine.states))]
+    top: dict[str, float] = {}
+    y = 46.0
+    for number, state in enumerate(machine.states):
+        top[state] = y
+        y += heights[state] + gaps[number]
+    left_lanes, right_lanes = _lanes(up, row, machine), _lanes(down, row, machine)
+    left = 32 + sum(lane.width for lane in _unique(left_lanes))
+    notes = {edge[0]: machine.edges[edge] for edge in here}
+    canvas.text(16, 24, machine.title, "strong", "start")
+    for state in machine.states:
+        canvas.box(left, top[state], box, heights[state])
+        canvas.text(left + box / 2, top[state] + heights[state] / 2 + 5, state, "strong")
+    for (source, target), events in machine.edges.items():
+        if row[target] - row[source] == 1:
+            x = left + box / 2
+            canvas.arrow([(x, top[source] + heights[source]), (x, top[target])])
+            _write(canvas, x + 8, top[source] + heights[source] + LINE, events, "start")
+    used: dict[tuple[str, str], int] = {}
+    beside = [len(event) for edge in spans if row[edge[1]] - row[edge[0]] == 1 for event in machine.edges[edge]]
+    clear = max(0, 8 + NARROW * max(beside, default=0) - box / 2)  # the lines beside the middle arrows
+    for side, edges, lanes in (("right", down, right_lanes), ("left", up, left_lanes)):
+        offsets = _offsets(lanes)
+        for edge in edges:
+            source, target = edge
+            x = left + box + 18 + clear + offsets[edge] if side == "right" else left - 18 - offsets[edge]
+            wall = left + box if side == "right" else left
+            start = top[source] + 14 * _next(used, (source, side))
+            end = top[target] + 14 * _next(used, (target, side))
+            canvas.arrow([(wall, start), (x, start), (x, end), (wall, end)])
+            if side == "right":
+                _write(canvas, x + 6, top[source] + heights[source] + LINE, machine.edges[edge], "start")
+            else:
+                first = top[source] - LINE * len(machine.edges[edge]) + 4
+                _write(canvas, x - 6, first, machine.edges[edge], "end")
+    for state, events in notes.items():
+        canvas.text(left + 4, top[state] + heights[state] + 11, "stays: " + ", ".join(events), "small", "start")
+    return canvas.svg()
+
+
+def _unique(lanes: Mapping[tuple[str, str], _Lane]) -> list[_Lane]:
+    return list({id(lane): lane for lane in lanes.values()}.values())
+
+
+def _ports(state: str, edges: Iterable[tuple[str, str]]) -> int:
+    return sum(state in edge for edge in edges)
+
+
+def _next(used: dict[tuple[str, str], int], port: tuple[str, str]) -> int:
+    used[port] = used.get(port, 0) + 1
+    return used[port]
+
+
+def _labels(number: int, machine: Machine, row: Mapping[str, int]) -> int:
+    """Return how many lines of text the gap below a row has to hold."""
+    lines = [1]
+    for (source, target), events in machine.edges.items():
+        if row[source] == row[target] == number:
+            lines.append(2)
+        elif number == (row[source] if row[target] > row[source] else row[source] - 1):
+            lines.append(len(events) + 1)
+    return max(lines)
+
+
+def _lanes(edges: Sequence[tuple[str, str]], row: Mapping[str, int], machine: Machine) -> dict[tuple[str, str], _Lane]:
+    """Give each edge the innermost lane that is free along its rows."""
+    lanes: list[_Lane] = []
+    given: dict[tuple[str, str], _Lane] = {}
+    for edge in edges:
+        low, high = sorted((row[edge[0]], row[edge[1]]))
+        rows = set(range(low, high + 1))
+        width = 24 + NARROW * max(len(event) for event in machine.edges[edge])
+        lane = next((lane for lane in lanes if not lane.taken & rows), None)
+        if lane is None:
+            lane = _Lane(set(), 0)
+            lanes.append(lane)
+        lane.taken |= rows
+        lane.width = max(lane.width, width)
+        given[edge] = lane
+    return given
+
+
+def _offsets(lanes: Mapping[tuple[str, str], _Lane]) -> dict[tuple[str, str], float]:
+    """Return how far each edge's lane is from the states."""
+    starts: dict[int, float] = {}
+    total = 0.0
+    for lane in _unique(lanes):
+        starts[id(lane)] = total
+        total += lane.width
+    return {edge: starts[id(lane)] for edge, lane in lanes.items()}
+
+
+def _write(canvas: Canvas, x: float, y: float, lines: Sequence[str], anchor: str) -> None:
+    for number, line in enumerate(lines):
+        canvas.text(x, y + number * LINE, line, "small", anchor)
+
+
+def diagrams() -> dict[str, str]:
+    """Return every diagram by the name of its file."""
+    drawn = {
+        "packages.svg": draw_packages(),
+        "request-path.svg": draw_request_path(),
+        "call-objects.svg": draw_objects(),
+    }
+    for name in machine_modules():
+        drawn[file_of(name)] = draw_machine(machine_of(importlib.import_module(name)))
+    return drawn
+
+
+def file_of(module: str) -> str:
+    """Return the name of the file that shows the state machine of a module."""
+    return "states-" + "-".join(module.replace("_", "-").split(".")[1:]) + ".svg"
+
+
+def main() -> None:
+    """Write the diagrams, and remove those that are no longer drawn."""
+    drawn = diagrams()
+    for path in FOLDER.glob("*.svg"):
+        if path.name not in drawn:
+            path.unlink()
+    for name, text in drawn.items():
+        (FOLDER / name).write_text(text)
+
+
+if __name__ == "__main__":
+    main()
