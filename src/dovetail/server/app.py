@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, Unpack, overload
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 from dovetail.protocol.envelope import SERVER_INFO
 from dovetail.protocol.errors import LocalError
@@ -31,9 +31,9 @@ from .registry import Registry
 from .session import ServerSession
 
 if TYPE_CHECKING:
-    from dovetail.auth.token_verification import Principal
     from dovetail.protocol.seal import KeyRing
     from dovetail.runtime.middleware import Chain, Middleware
+    from dovetail.server.auth.verifiers import Verify
     from dovetail.server.features.completion import Completions, RegisteredCompletion
     from dovetail.server.features.prompts import PromptOptions, RegisteredPrompt
     from dovetail.server.features.resources import RegisteredResource, ResourceOptions
@@ -49,10 +49,6 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Lifespan = Callable[["Server"], contextlib.AbstractAsyncContextManager[Any]]
 Visible = Callable[[str | None, Literal["tool", "resource", "prompt"], str], bool]
 """Whether a principal sees a tool or prompt, by name, or a resource, by its URI or template."""
-
-Known: TypeAlias = "Principal | str | None"
-Verify: TypeAlias = "Callable[[str], Awaitable[Known] | Known]"
-"""Who a token belongs to, by name or with what it allows; None refuses it. A `Verifier` is one, and says more."""
 
 PAGE_SIZE = 500
 

@@ -104,32 +104,32 @@ def challenged(answer: Answer) -> challenge.Challenge:
 
 
 class TestChallenges:
-    async def test_without_a_token_it_is_told_where_to_get_one(self) -> None:
+    async def test_a_request_without_a_token_is_told_where_to_get_one(self) -> None:
         async with at(make_server(auth=Known(scopes=("read",)))) as site:
             answer = await site.modern("tools/list")
             found = challenged(answer)
             assert (answer.status, found.scheme, found.error, found.scopes) == (401, "bearer", None, ("read",))
             assert found.resource_metadata == f"{site.url}{WELL_KNOWN}/mcp"
 
-    async def test_a_token_that_is_not_good(self) -> None:
+    async def test_an_invalid_token_is_refused_with_401(self) -> None:
         async with at(make_server(auth=Known()), "wrong") as site:
             answer = await site.modern("tools/list")
             assert (answer.status, challenged(answer).error) == (401, "invalid_token")
             assert b"wrong" not in await answer.body()
 
-    async def test_a_token_that_allows_less_than_everything_needs(self) -> None:
+    async def test_a_token_without_the_scopes_of_every_request_is_refused_with_403(self) -> None:
         async with at(make_server(auth=Known(scopes=("read", "write"))), "read") as site:
             answer = await site.modern("tools/list")
             found = challenged(answer)
             assert (answer.status, found.error, found.scopes) == (403, "insufficient_scope", ("read", "write"))
             assert found.resource_metadata == f"{site.url}{WELL_KNOWN}/mcp"
 
-    async def test_a_function_says_less(self) -> None:
+    async def test_a_plain_function_as_verifier_sends_a_challenge_without_metadata(self) -> None:
         async with at(make_server(auth={"t": "ada"}.get)) as site:
             assert (await site.modern("tools/list")).headers["www-authenticate"] == "Bearer"
             assert (await site.ask("GET", path=f"{WELL_KNOWN}/mcp")).status == 404
 
-    async def test_where_tokens_cannot_be_checked_nobody_is_blamed(self, caplog: pytest.LogCaptureFixture) -> None:
+    async def test_a_verifier_that_fails_is_a_503_and_not_a_401(self, caplog: pytest.LogCaptureFixture) -> None:
         async with issuing() as issuer:
             issuer.pages["/keys"] = 500
             async with at(make_server(auth=JWTVerifier(issuer=issuer.url, audience=US)), issuer.token()) as site:
@@ -152,7 +152,7 @@ class TestChallenges:
 
 class TestMetadata:
     @pytest.mark.parametrize("place", [f"{WELL_KNOWN}/mcp", WELL_KNOWN])
-    async def test_they_need_no_token_and_are_what_our_own_client_takes(self, place: str) -> None:
+    async def test_metadata_need_no_token_and_are_what_our_own_client_reads(self, place: str) -> None:
         async with at(make_server(auth=Known(scopes=("read",)))) as site:
             answer = await site.ask("GET", path=place)
             assert (answer.status, answer.kind) == (200, "application/json")
@@ -161,12 +161,12 @@ class TestMetadata:
             assert (found.resource, found.authorization_servers) == (f"{site.url}/mcp", (ISSUER,))
             assert found.scopes_supported == ("read",) and not found.dpop_bound_access_tokens_required
 
-    async def test_the_audience_names_the_resource_where_it_can(self) -> None:
+    async def test_the_resource_is_the_audience_that_covers_the_url(self) -> None:
         async with at(make_server(auth=Known(audience=("api://us", "http://127.0.0.1:1/")))) as site:
             answer = await site.ask("GET", {"Host": "127.0.0.1:1"}, path=WELL_KNOWN)
             assert (await answer.json())["resource"] == "http://127.0.0.1:1/"
 
-    async def test_behind_a_proxy_the_option_says_it(self) -> None:
+    async def test_behind_a_proxy_the_option_names_the_resource(self) -> None:
         outside = "https://mcp.example.com/deep/mcp"
         async with at(make_server(auth=Known()), resource=outside) as site:
             answer = await site.ask("GET", path=f"{WELL_KNOWN}/mcp")
@@ -177,11 +177,11 @@ class TestMetadata:
     @pytest.mark.parametrize(
         "resource", ["https://mcp.example.com/other", "mcp.example.com/mcp", "http://a.example/mcp"]
     )
-    def test_an_option_that_cannot_be_meant(self, resource: str) -> None:
+    def test_an_impossible_resource_option_is_refused(self, resource: str) -> None:
         with pytest.raises((LocalError, Untrusted)):
             make_server(auth=Known()).asgi(resource=resource)
 
-    async def test_mounted_in_another_application(self) -> None:
+    async def test_metadata_of_an_application_that_is_mounted_in_another(self) -> None:
         from starlette.applications import Starlette
         from starlette.routing import Mount
 
@@ -192,18 +192,18 @@ class TestMetadata:
             answer = await site.ask("GET", path=f"/api{WELL_KNOWN}/mcp")
             assert (await answer.json())["resource"] == f"{url}/api/mcp"
 
-    async def test_who_names_another_host_gets_nothing(self) -> None:
+    async def test_metadata_are_not_served_under_a_foreign_host(self) -> None:
         async with at(make_server(auth=Known())) as site:
             assert (await site.ask("GET", {"Host": "evil.example"}, path=WELL_KNOWN)).status == 421
             assert (await site.ask("POST", path=WELL_KNOWN)).status == 405
 
-    async def test_a_host_that_no_url_can_hold(self) -> None:
+    async def test_a_host_that_no_url_can_hold_is_replaced_by_localhost(self) -> None:
         async with at(make_server(auth=Known()), allowed_hosts=["*"]) as site:
             message = modern("tools/list")
             answer = await site.post(message, {"Host": 'a"b', "MCP-Protocol-Version": ENVELOPE})
             assert answer.status in (400, 401) and '"b' not in answer.headers.get("www-authenticate", "")
 
-    async def test_pages_of_browsers_may_read_them(self) -> None:
+    async def test_browsers_may_read_the_metadata(self) -> None:
         page = {"Origin": "https://app.example"}
         async with at(make_server(auth=Known()), cors=["https://app.example"]) as site:
             answer = await site.ask("GET", page, path=WELL_KNOWN)
@@ -211,14 +211,14 @@ class TestMetadata:
             asked = {**page, "Access-Control-Request-Method": "GET"}
             assert (await site.ask("OPTIONS", asked, path=WELL_KNOWN)).status == 204
 
-    async def test_there_are_none_without_authorization(self) -> None:
+    async def test_there_are_no_metadata_without_authorization(self) -> None:
         async with at(make_server()) as site:
             assert (await site.ask("GET", path=WELL_KNOWN)).status == 404
 
 
 class TestScopes:
     @EVERY
-    async def test_lists_show_what_may_be_used(self, revision: str) -> None:
+    async def test_lists_show_only_tools_that_the_token_may_use(self, revision: str) -> None:
         async with at(make_server(auth=Known())) as site:
             for token, seen in (("none", ["who"]), ("read", ["who", "look"]), ("all", ["who", "look", "change"])) * 2:
                 show(site, token)
@@ -239,7 +239,7 @@ class TestScopes:
             assert text_of(await (await call(site, revision, "change")).answer()) == "changed"
 
     @EVERY
-    async def test_the_handler_knows_them(self, revision: str) -> None:
+    async def test_a_handler_sees_the_scopes_of_the_token(self, revision: str) -> None:
         async with at(make_server(auth=Known()), "read") as site:
             assert text_of(await (await call(site, revision, "who")).answer()) == "ada ['read']"
 
@@ -253,7 +253,7 @@ class TestScopes:
             assert (await session.call("look")).status == 403
             assert text_of(await (await session.call("who")).answer()) == "ada []"
 
-    async def test_a_batch_with_one_that_is_not_allowed(self) -> None:
+    async def test_a_batch_with_one_call_that_is_not_allowed_is_403(self) -> None:
         server = make_server(auth=Known())
         async with at(server, "read") as site:
             session = await site.session("2025-03-26")
@@ -261,7 +261,7 @@ class TestScopes:
             assert (await session.post(several)).status == 403
             assert not server.ran  # type: ignore[attr-defined]
 
-    async def test_without_sessions(self) -> None:
+    async def test_scopes_hold_without_sessions_too(self) -> None:
         async with at(make_server(auth=Known()), "read", sessions=False) as site:
             answer = await site.post(request("tools/list"), {"MCP-Protocol-Version": SESSIONS[-1]})
             assert [tool["name"] for tool in (await answer.answer())["result"]["tools"]] == ["who", "look"]
@@ -286,7 +286,7 @@ class TestScopes:
             assert (await site.post(request("ping"), path=event.data)).status == 404
         assert server.ran == ["change"]  # type: ignore[attr-defined]
 
-    async def test_over_a_websocket_the_token_of_its_beginning_counts(self) -> None:
+    async def test_a_websocket_is_served_with_the_scopes_of_its_first_token(self) -> None:
         server = make_server(auth=Known())
         async with serving(server.asgi()) as url:
             given = {"Authorization": "Bearer read"}
@@ -299,7 +299,7 @@ class TestScopes:
                 assert "read write" in json.loads(await socket.recv())["error"]["message"]
         assert not server.ran  # type: ignore[attr-defined]
 
-    async def test_what_is_not_visible_is_not_given_away(self) -> None:
+    async def test_a_tool_that_is_not_visible_is_unknown_rather_than_forbidden(self) -> None:
         server = make_server(auth=Known(), visible=lambda who, kind, name: name != "change")
         async with at(server, "read") as site:
             assert (await site.call("change")).status == 200
@@ -307,25 +307,25 @@ class TestScopes:
             show(site, "none")
             assert (await names(site, ENVELOPE))[0] == ["who"]
 
-    async def test_who_has_only_a_name_has_no_scopes(self) -> None:
+    async def test_a_principal_given_by_name_has_no_scopes(self) -> None:
         async with at(make_server(auth={"t": "ada"}.get), "t") as site:
             assert (await names(site, ENVELOPE))[0] == ["who"]
             assert text_of(await (await site.call("who")).answer()) == "ada []"
 
-    async def test_without_authorization_there_is_nothing_to_ask_for(self) -> None:
+    async def test_without_authorization_scopes_are_not_checked(self) -> None:
         async with at(make_server()) as site:
             found, result = await names(site, ENVELOPE)
             assert (found, result["cacheScope"]) == (["who", "look", "change"], "public")
             assert text_of(await (await site.call("who")).answer()) == "None None"
             assert text_of(await (await site.call("change")).answer()) == "changed"
 
-    async def test_lists_that_are_the_same_for_all_are_public(self) -> None:
+    async def test_lists_that_are_the_same_for_every_caller_are_public(self) -> None:
         server = Server("s", auth=Known())
         server.tool(lambda: 1, name="one")
         async with at(server, "read") as site:
             assert (await names(site, ENVELOPE))[1]["cacheScope"] == "public"
 
-    async def test_a_tool_that_comes_later_is_listed_for_who_may_use_it(self) -> None:
+    async def test_a_tool_added_later_is_listed_for_callers_that_may_use_it(self) -> None:
         server = make_server(auth=Known())
         async with at(server, "read") as site:
             assert (await names(site, ENVELOPE))[0] == ["who", "look"]
@@ -333,7 +333,7 @@ class TestScopes:
             server.tool(lambda: 1, name="hidden", scopes=["admin"])
             assert (await names(site, ENVELOPE))[0] == ["who", "look", "more"]
 
-    async def test_pages(self) -> None:
+    async def test_pages_of_a_list_hold_only_what_the_caller_may_use(self) -> None:
         async with at(make_server(auth=Known(), page_size=1), "read") as site:
             cursor, found = None, []
             while True:
@@ -363,7 +363,7 @@ class TestScopes:
             assert (await site.call("in_change")).status == 403
 
     @pytest.mark.parametrize("scopes", ["read", ["a b"], ['"'], [""]])
-    def test_what_is_no_scope(self, scopes: Any) -> None:
+    def test_an_invalid_scope_is_refused(self, scopes: Any) -> None:
         with pytest.raises(LocalError):
             Server("s").tool(lambda: 1, name="t", scopes=scopes)
 
@@ -372,10 +372,10 @@ class TestScopes:
             Server("outer").mount(make_server(auth=Known()))
 
 
-class TestOthers:
+class TestOtherPrincipals:
     """What belongs to one principal is not there for another, whatever ids and states they know."""
 
-    async def test_a_stream_is_not_taken_up_by_another(self) -> None:
+    async def test_a_stream_is_not_resumed_by_another_principal(self) -> None:
         async with at(make_server(auth=Known()), "all", always_stream=True) as site:
             session = await site.session("2025-11-25")
             events = await (await session.call("look")).all()
@@ -386,7 +386,7 @@ class TestOthers:
             show(site, "read")
             assert (await session.get(first)).status == 200
 
-    async def test_the_same_name_at_another_issuer_is_somebody_else(self) -> None:
+    async def test_the_same_name_at_another_issuer_is_another_principal(self) -> None:
         own, other = Principal(subject="ada", issuer=ISSUER), Principal(subject="ada", issuer="https://b.example")
         posing = Principal(subject=other.name_to(ISSUER), issuer=ISSUER)
 
@@ -403,7 +403,7 @@ class TestOthers:
                 names.add(text_of(await (await site.call("who")).answer()))
             assert len(names) == 3 and "ada []" in names
 
-    async def test_a_state_is_of_no_use_to_another(self) -> None:
+    async def test_a_request_state_is_refused_for_another_principal(self) -> None:
         server = make_server(auth=Known())
 
         @server.tool
@@ -437,7 +437,7 @@ class TestProofs:
         prover = given.pop("prover")
         return {"Authorization": "DPoP bound", "DPoP": prover.prove(**given, now=time.time(), random=os.urandom)}
 
-    async def test_a_proof_lets_in_once(self) -> None:
+    async def test_a_proof_is_accepted_once(self) -> None:
         async with at(make_server(auth=Known())) as site:
             shown = self.shown(site)
             assert text_of(await (await site.call("who", shown)).answer()) == "ada ['read']"
@@ -448,7 +448,7 @@ class TestProofs:
             assert (await site.call("who", self.shown(site))).status == 200
 
     @pytest.mark.parametrize("file", [True, False])
-    async def test_replicas_that_share_a_store_share_the_proofs(self, file: bool, tmp_path: Path) -> None:
+    async def test_replicas_with_one_store_refuse_each_others_proofs(self, file: bool, tmp_path: Path) -> None:
         store = str(tmp_path / "store") if file else MemoryStore()
         outside = "https://mcp.example.com/mcp"
         servers = [make_server(auth=Known()) for _ in range(2)]
@@ -470,16 +470,16 @@ class TestProofs:
             {"prover": Prover(SigningKey.generate())},
         ],
     )
-    async def test_a_proof_of_something_else(self, changes: dict[str, Any]) -> None:
+    async def test_a_proof_for_another_request_is_refused(self, changes: dict[str, Any]) -> None:
         async with at(make_server(auth=Known())) as site:
             answer = await site.call("who", self.shown(site, **changes))
             assert (answer.status, challenged(answer).error) == (401, "invalid_dpop_proof")
 
-    async def test_a_bound_token_is_of_no_use_alone(self) -> None:
+    async def test_a_bound_token_without_a_proof_is_refused(self) -> None:
         async with at(make_server(auth=Known()), "bound") as site:
             assert (await site.call("who")).status == 401
 
-    async def test_a_server_may_want_bound_tokens_only(self) -> None:
+    async def test_a_server_may_require_bound_tokens(self) -> None:
         async with at(make_server(auth=Known(dpop=True)), "read") as site:
             for token in ("read", None):
                 show(site, token)
@@ -491,14 +491,14 @@ class TestProofs:
             refused = await site.call("change", self.shown(site))
             assert (refused.status, challenged(refused).scheme) == (403, "dpop")
 
-    async def test_behind_a_proxy_the_proof_is_for_the_url_outside(self) -> None:
+    async def test_behind_a_proxy_the_proof_is_for_the_public_url(self) -> None:
         outside = "https://mcp.example.com/mcp"
         async with at(make_server(auth=Known()), resource=outside) as site:
             assert (await site.call("who", self.shown(site, url=outside))).status == 200
             assert (await site.call("who", self.shown(site))).status == 401
 
 
-async def test_a_whole_round_with_a_real_issuer() -> None:
+async def test_a_login_with_a_real_issuer_works_end_to_end() -> None:
     async with issuing() as issuer:
         server = make_server(auth=JWTVerifier(issuer=issuer.url, audience=US, scopes=["read"]))
         async with at(server, issuer.token()) as site:
@@ -510,7 +510,7 @@ async def test_a_whole_round_with_a_real_issuer() -> None:
             assert (await site.call("who")).status == 403
 
 
-async def test_fixed_tokens_for_development() -> None:
+async def test_static_tokens_authenticate_by_name() -> None:
     tokens = StaticTokens({"a": "ada", "b": Principal(subject="bob", scopes=("read",))})
     async with at(make_server(auth=tokens), "b") as site:
         assert text_of(await (await site.call("look")).answer()) == "seen"

@@ -9,7 +9,7 @@ import pytest
 
 from dovetail.auth.errors import TokenRefused
 from dovetail.auth.token_verification import Principal
-from dovetail.server.auth.token_cache import RecentAnswers
+from dovetail.server.auth.token_cache import TokenCache
 
 
 class Issuer:
@@ -34,8 +34,8 @@ class Clock:
         monkeypatch.setattr("dovetail.server.auth.token_cache.monotonic", lambda: real() + self.ahead)
 
 
-async def test_it_is_asked_again_when_the_moment_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, issuer, recent = Clock(monkeypatch), Issuer(), RecentAnswers(10)
+async def test_a_token_is_looked_up_again_when_its_entry_has_expired(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, issuer, recent = Clock(monkeypatch), Issuer(), TokenCache(10)
     for _ in range(3):
         assert (await recent.get("a", issuer)).subject == "a"
     assert (await recent.get("b", issuer)).subject == "b"
@@ -45,14 +45,14 @@ async def test_it_is_asked_again_when_the_moment_is_over(monkeypatch: pytest.Mon
     assert issuer.asked == ["a", "b", "a"]
 
 
-async def test_all_who_want_it_at_once_ask_once() -> None:
-    issuer, recent = Issuer(), RecentAnswers(10)
+async def test_concurrent_requests_share_one_lookup() -> None:
+    issuer, recent = Issuer(), TokenCache(10)
     await asyncio.gather(*(recent.get("a", issuer) for _ in range(8)))
     assert issuer.asked == ["a"]
 
 
-async def test_one_who_gives_up_spoils_it_for_nobody() -> None:
-    issuer, recent = Issuer(), RecentAnswers(10)
+async def test_a_cancelled_request_does_not_fail_the_others() -> None:
+    issuer, recent = Issuer(), TokenCache(10)
     hasty, patient = (asyncio.ensure_future(recent.get("a", issuer)) for _ in range(2))
     await asyncio.sleep(0)
     hasty.cancel()
@@ -60,16 +60,16 @@ async def test_one_who_gives_up_spoils_it_for_nobody() -> None:
     assert hasty.cancelled() or hasty.done()
 
 
-async def test_a_refusal_is_not_kept() -> None:
-    issuer, recent = Issuer(), RecentAnswers(10)
+async def test_a_refusal_is_not_cached() -> None:
+    issuer, recent = Issuer(), TokenCache(10)
     for _ in range(2):
         with pytest.raises(TokenRefused):
             await recent.get("bad", issuer)
     assert issuer.asked == ["bad", "bad"] and len(recent) == 0
 
 
-async def test_nothing_is_kept_beyond_the_end_of_its_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, issuer, recent = Clock(monkeypatch), Issuer(time.time() + 2), RecentAnswers(10)
+async def test_no_entry_outlives_its_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, issuer, recent = Clock(monkeypatch), Issuer(time.time() + 2), TokenCache(10)
     await recent.get("a", issuer)
     clock.ahead = 3
     await recent.get("a", issuer)
@@ -79,8 +79,8 @@ async def test_nothing_is_kept_beyond_the_end_of_its_token(monkeypatch: pytest.M
     assert issuer.asked == ["a", "a", "b", "b"]
 
 
-async def test_it_can_be_off_and_has_a_bound() -> None:
-    issuer, off, small = Issuer(), RecentAnswers(0), RecentAnswers(10, most=2)
+async def test_the_cache_can_be_off_and_is_bounded() -> None:
+    issuer, off, small = Issuer(), TokenCache(0), TokenCache(10, max_tokens=2)
     for _ in range(2):
         await off.get("a", issuer)
     assert issuer.asked == ["a", "a"] and len(off) == 0
@@ -89,7 +89,7 @@ async def test_it_can_be_off_and_has_a_bound() -> None:
     assert len(small) == 2
 
 
-async def test_no_token_is_kept() -> None:
-    recent = RecentAnswers(10)
+async def test_tokens_are_kept_as_digests_only() -> None:
+    recent = TokenCache(10)
     await recent.get("secret-token", lambda token: Issuer()("somebody"))
     assert "secret-token" not in repr(vars(recent))

@@ -16,7 +16,7 @@ from dovetail import Context, Server
 from dovetail.auth.jwt import LEEWAY
 from dovetail.auth.token_verification import Principal
 from dovetail.server.auth import token_expiry
-from dovetail.server.auth.token_expiry import TOKEN_ENDED, UNAUTHORIZED
+from dovetail.server.auth.token_expiry import TOKEN_EXPIRED, UNAUTHORIZED
 from tests.support.http import serving
 from tests.support.raw_http import EVENTS, SESSIONS, Site, initialize, modern, notification, request, text_of
 
@@ -69,7 +69,7 @@ def place() -> Place:
 
 class TestSessions:
     @pytest.mark.parametrize("revision", SESSIONS)
-    async def test_a_stream_ends_and_is_opened_again(self, place: Place, revision: str) -> None:
+    async def test_a_stream_ends_with_its_token_and_is_opened_again(self, place: Place, revision: str) -> None:
         async with at(place, "new") as site:
             session = await site.session(revision)
             show(site, "old")
@@ -82,7 +82,9 @@ class TestSessions:
             assert (await again.message())["method"] == "notifications/tools/list_changed"
 
     @pytest.mark.parametrize("revision", SESSIONS)
-    async def test_the_stream_of_a_call_ends_and_the_call_goes_on(self, place: Place, revision: str) -> None:
+    async def test_the_stream_of_a_call_ends_and_the_call_goes_on_until_it_is_resumed(
+        self, place: Place, revision: str
+    ) -> None:
         async with at(place, "new") as site:
             session = await site.session(revision)
             show(site, "old")
@@ -96,7 +98,7 @@ class TestSessions:
         assert place.outcome == ["done"]
 
     @pytest.mark.parametrize("revision", SESSIONS[:2])
-    async def test_who_would_not_know_where_to_come_back_to_is_not_let_go(self, place: Place, revision: str) -> None:
+    async def test_a_stream_that_cannot_be_resumed_outlives_its_token(self, place: Place, revision: str) -> None:
         async with at(place, "old") as site:
             session = await site.session(revision)
             stream = await session.call("slow", speak=False)
@@ -104,7 +106,7 @@ class TestSessions:
             place.go_on.set()
             assert text_of(await stream.answer()) == "done"
 
-    async def test_a_token_without_an_end_ends_nothing(self, place: Place) -> None:
+    async def test_a_token_that_does_not_expire_ends_nothing(self, place: Place) -> None:
         async with at(place, "endless") as site:
             session = await site.session(SESSIONS[-1])
             stream = await session.call("slow", token="t")
@@ -113,15 +115,15 @@ class TestSessions:
             assert text_of(await stream.answer()) == "done"
 
 
-class TestTheEnvelopeEra:
-    async def test_a_subscription_is_ended_as_it_should_be(self, place: Place) -> None:
+class TestEnvelopeEra:
+    async def test_a_subscription_ends_with_its_result_when_the_token_expires(self, place: Place) -> None:
         async with at(place, "old") as site:
             stream = await site.modern("subscriptions/listen", notifications={"toolsListChanged": True})
             first, last = await stream.messages()
             assert first["method"] == "notifications/subscriptions/acknowledged"
             assert "result" in last
 
-    async def test_a_call_has_a_while_longer(self, place: Place) -> None:
+    async def test_a_call_may_run_longer_than_its_token(self, place: Place) -> None:
         async with at(place, "old") as site:
             meta = {"progressToken": 1}
             stream = await site.modern("tools/call", name="slow", arguments={}, meta=meta)
@@ -130,14 +132,18 @@ class TestTheEnvelopeEra:
             place.go_on.set()
             assert text_of(await stream.answer()) == "done"
 
-    async def test_and_is_stopped_then(self, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_a_call_is_stopped_some_time_after_its_token_expired(
+        self, place: Place, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(token_expiry, "CALL_SECONDS", 0.2)
         async with at(place, "old") as site:
             stream = await site.modern("tools/call", name="slow", arguments={}, meta={"progressToken": 1})
-            assert (await stream.answer())["error"]["message"] == TOKEN_ENDED
+            assert (await stream.answer())["error"]["message"] == TOKEN_EXPIRED
         assert place.outcome == ["cancelled"]
 
-    async def test_without_sessions_too(self, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_a_call_without_a_session_is_stopped_some_time_after_its_token_expired(
+        self, place: Place, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(token_expiry, "CALL_SECONDS", 0.2)
         async with at(place, "old", sessions=False) as site:
             message = request("tools/call", name="slow", arguments={}, _meta={"progressToken": 1})
@@ -148,7 +154,7 @@ class TestTheEnvelopeEra:
 
 
 class TestConnections:
-    async def test_a_websocket_is_closed_with_a_code_that_says_why(self, place: Place) -> None:
+    async def test_a_websocket_is_closed_with_the_code_for_an_expired_token(self, place: Place) -> None:
         async with serving(place.server.asgi()) as url:
             where, given = f"ws{url.removeprefix('http')}/mcp/ws", {"Authorization": "Bearer old"}
             async with websockets.connect(where, additional_headers=given, subprotocols=[MCP]) as socket:
@@ -158,9 +164,9 @@ class TestConnections:
                 assert text_of(json.loads(await socket.recv())) == "done"
                 with pytest.raises(websockets.ConnectionClosed):
                     await socket.recv()
-                assert (socket.close_code, socket.close_reason) == (UNAUTHORIZED, TOKEN_ENDED)
+                assert (socket.close_code, socket.close_reason) == (UNAUTHORIZED, TOKEN_EXPIRED)
 
-    async def test_http_with_sse_ends_unless_newer_tokens_come(self, place: Place) -> None:
+    async def test_http_with_sse_ends_unless_a_newer_token_comes(self, place: Place) -> None:
         async with at(place, "old") as site:
             ends, lasts = [await site.ask("GET", {"Accept": EVENTS}, path="/sse") for _ in range(2)]
             places = [await stream.next() for stream in (ends, lasts)]
@@ -175,21 +181,21 @@ class TestConnections:
             assert (await site.post(request("ping"), path=to[0])).status == 404
 
 
-async def test_the_end_of_a_token_that_is_extended() -> None:
+async def test_a_later_token_extends_the_expiry() -> None:
     rung: list[str] = []
-    from dovetail.server.auth.authenticator import Visitor
+    from dovetail.server.auth.authenticator import AuthenticatedCaller
 
-    def visitor(until: float | None) -> Visitor:
-        return Visitor("ada", frozenset(), "Bearer", None, until)
+    def visitor(until: float | None) -> AuthenticatedCaller:
+        return AuthenticatedCaller("ada", frozenset(), "Bearer", None, until)
 
-    with token_expiry.Lifetime(visitor(time.time() + 60), lambda: rung.append("late")) as late:
+    with token_expiry.TokenExpiry(visitor(time.time() + 60), lambda: rung.append("late")) as late:
         late.extend(visitor(time.time() - 60))  # which ends before, and changes nothing
         late.extend(None)
-        with token_expiry.Lifetime(visitor(time.time()), lambda: rung.append("soon")):
+        with token_expiry.TokenExpiry(visitor(time.time()), lambda: rung.append("soon")):
             await asyncio.sleep(0.05)
-        with token_expiry.Lifetime(visitor(time.time() + 0.02), lambda: rung.append("never")) as never:
+        with token_expiry.TokenExpiry(visitor(time.time() + 0.02), lambda: rung.append("never")) as never:
             never.extend(visitor(None))
             await asyncio.sleep(0.05)
-        with token_expiry.Lifetime(visitor(float("inf")), lambda: rung.append("never")):
+        with token_expiry.TokenExpiry(visitor(float("inf")), lambda: rung.append("never")):
             await asyncio.sleep(0)
     assert rung == ["soon"]

@@ -40,7 +40,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 class TestJWT:
-    async def test_keys_are_found_at_the_first_token_and_kept(self) -> None:
+    async def test_keys_are_fetched_for_the_first_token_and_cached(self) -> None:
         async with issuing() as issuer:
             check = verifier(issuer)
             assert not issuer.asked
@@ -49,7 +49,7 @@ class TestJWT:
             await check(issuer.token(sub="bob"))
             assert issuer.asked == {"/.well-known/oauth-authorization-server": 1, "/keys": 1}
 
-    async def test_the_place_of_the_keys_may_be_given(self) -> None:
+    async def test_the_jwks_uri_may_be_given(self) -> None:
         async with issuing() as issuer:
             await verifier(issuer, jwks_uri=f"{issuer.url}/keys")(issuer.token())
             assert issuer.asked == {"/keys": 1}
@@ -67,18 +67,18 @@ class TestJWT:
             {"key": SigningKey.generate(kid="k1")},
         ],
     )
-    async def test_what_is_not_for_us_is_refused(self, changes: dict[str, Any]) -> None:
+    async def test_a_token_that_is_not_for_this_server_is_refused(self, changes: dict[str, Any]) -> None:
         async with issuing() as issuer:
             with pytest.raises(TokenRefused):
                 await verifier(issuer)(issuer.token(**changes))
 
     @pytest.mark.parametrize("token", ["", "x", "a.b.c", "é.é.é", "x" * (MAX_TOKEN + 1)])
-    async def test_what_is_no_token_is_refused(self, token: str) -> None:
+    async def test_text_that_is_no_token_is_refused(self, token: str) -> None:
         async with issuing() as issuer:
             with pytest.raises(TokenRefused):
                 await verifier(issuer)(token)
 
-    async def test_a_new_key_is_fetched_but_not_for_everybody_who_makes_one_up(self, clock: Clock) -> None:
+    async def test_a_new_key_is_fetched_but_not_for_every_invented_key_id(self, clock: Clock) -> None:
         async with issuing() as issuer:
             check, new = verifier(issuer), SigningKey.generate(kid="k2")
             await check(issuer.token())
@@ -91,7 +91,7 @@ class TestJWT:
             assert (await check(issuer.token(new))).subject == "ada"
             assert issuer.asked["/keys"] == 2
 
-    async def test_a_key_that_was_withdrawn_is_of_no_use_an_hour_later(self, clock: Clock) -> None:
+    async def test_a_withdrawn_key_is_refused_after_an_hour(self, clock: Clock) -> None:
         async with issuing() as issuer:
             check = verifier(issuer)
             await check(issuer.token())
@@ -100,7 +100,7 @@ class TestJWT:
             with pytest.raises(UnknownKey):
                 await check(issuer.token())
 
-    async def test_an_issuer_that_fails_later_is_lived_without(self, clock: Clock) -> None:
+    async def test_an_issuer_that_fails_later_is_served_from_the_cached_keys(self, clock: Clock) -> None:
         async with issuing() as issuer:
             check = verifier(issuer)
             await check(issuer.token())
@@ -110,7 +110,7 @@ class TestJWT:
                 assert (await check(issuer.token())).subject == "ada"
             assert issuer.asked["/keys"] == 2
 
-    async def test_one_that_fails_at_first_is_asked_again_soon_but_not_at_once(self, clock: Clock) -> None:
+    async def test_an_issuer_that_fails_at_first_is_retried_soon_but_not_at_once(self, clock: Clock) -> None:
         async with issuing() as issuer:
             check = verifier(issuer)
             issuer.pages["/keys"] = 500
@@ -124,19 +124,19 @@ class TestJWT:
             assert (await check(issuer.token())).subject == "ada"
 
     @pytest.mark.parametrize("uri", ["http://169.254.169.254/keys", "https://[::ffff:a9fe:a9fe]/keys", "file:///keys"])
-    async def test_keys_are_not_fetched_from_everywhere(self, uri: str) -> None:
+    async def test_keys_are_not_fetched_from_forbidden_addresses(self, uri: str) -> None:
         async with issuing() as issuer:
             issuer.pages["/.well-known/oauth-authorization-server"]["jwks_uri"] = uri
             with pytest.raises(Untrusted):
                 await verifier(issuer)(issuer.token())
 
-    async def test_metadata_of_another_issuer_are_not_believed(self) -> None:
+    async def test_metadata_of_another_issuer_are_refused(self) -> None:
         async with issuing() as issuer:
             issuer.pages["/.well-known/oauth-authorization-server"]["issuer"] = "https://evil.example"
             with pytest.raises(Untrusted):
                 await verifier(issuer)(issuer.token())
 
-    async def test_metadata_without_keys(self) -> None:
+    async def test_metadata_without_a_jwks_uri_are_an_error(self) -> None:
         async with issuing() as issuer:
             del issuer.pages["/.well-known/oauth-authorization-server"]["jwks_uri"]
             with pytest.raises(AuthorizationFailed, match="jwks_uri"):
@@ -149,13 +149,13 @@ class TestJWT:
             *({"scopes": "read write"}, {"scopes": ["a b"]}, {"algorithms": ["none"]}, {"algorithms": ["HS256"]}),
         ],
     )
-    def test_what_cannot_be_meant_is_refused_at_once(self, options: dict[str, Any]) -> None:
+    def test_impossible_options_are_refused_at_once(self, options: dict[str, Any]) -> None:
         with pytest.raises((LocalError, Untrusted)):
             JWTVerifier(**{"issuer": "https://auth.example.com", "audience": US, **options})
 
 
 class TestIntrospection:
-    async def test_what_it_said_is_good_for_a_moment(self) -> None:
+    async def test_an_introspection_is_cached(self) -> None:
         async with issuing() as issuer:
             issuer.active["t"] = {"sub": "ada", "aud": US, "exp": time.time() + 60}
             for check, asked in ((introspection(issuer), 1), (introspection(issuer, cache=0), 1 + 5)):
@@ -163,7 +163,7 @@ class TestIntrospection:
                     assert (await check("t")).subject == "ada"
                 assert issuer.asked["/introspect"] == asked
 
-    async def test_the_issuer_is_asked(self) -> None:
+    async def test_the_issuer_decides_about_a_token(self) -> None:
         async with issuing() as issuer:
             check = introspection(issuer, cache=0)
             issuer.active["t"] = {"sub": "ada", "aud": US, "scope": "a b"}
@@ -174,7 +174,7 @@ class TestIntrospection:
             with pytest.raises(TokenRefused):
                 await check("t")
 
-    async def test_the_place_to_ask_may_be_given(self) -> None:
+    async def test_the_introspection_endpoint_may_be_given(self) -> None:
         async with issuing() as issuer:
             issuer.active["t"] = {"sub": "ada", "aud": US}
             assert (await introspection(issuer, endpoint=f"{issuer.url}/introspect")("t")).subject == "ada"
@@ -189,29 +189,29 @@ class TestIntrospection:
             with pytest.raises(TokenRefused):
                 await introspection(issuer)("t")
 
-    async def test_a_token_that_is_too_long_is_not_asked_about(self) -> None:
+    async def test_a_token_that_is_too_long_is_not_introspected(self) -> None:
         async with issuing() as issuer:
             with pytest.raises(TokenRefused):
                 await introspection(issuer)("x" * (MAX_TOKEN + 1))
             assert not issuer.asked
 
-    def test_an_audience_is_needed(self) -> None:
+    def test_introspection_needs_an_audience(self) -> None:
         with pytest.raises(LocalError):
             Introspection(issuer="https://a.example", audience="", client_id="us", client_secret="x")
 
 
 class TestStaticTokens:
-    async def test_a_name_or_a_principal(self) -> None:
+    async def test_a_static_token_has_a_name_or_a_principal(self) -> None:
         check = StaticTokens({"a": "ada", "b": Principal(subject="bob", scopes=("read",))})
         assert await check("a") == Principal(subject="ada")
         assert (await check("b")).scopes == ("read",)
         with pytest.raises(TokenRefused):
             await check("c")
 
-    def test_no_token_is_shown(self) -> None:
+    def test_the_repr_shows_no_token(self) -> None:
         assert "s3cret" not in repr(vars(StaticTokens({"s3cret": "ada"})))
 
 
-async def test_a_verifier_has_to_be_derived_from() -> None:
+async def test_the_verifier_base_class_verifies_nothing() -> None:
     with pytest.raises(NotImplementedError):
         await Verifier()("t")

@@ -1,7 +1,7 @@
-"""Proofs of a key are taken once (RFC 9449, section 11.1), by whichever process they reach.
+"""DPoP replay protection: a proof is accepted once (RFC 9449, section 11.1), whichever process it reaches.
 
-One process remembers them itself. Where there is a store, everybody who shares it shares them too; workers without one
-share a file in the folder that they have together (docs/adr/0018).
+A single process remembers used proofs in memory. Processes that share a store share them there; workers without a
+store share a file in their common folder (docs/adr/0018).
 """
 
 from __future__ import annotations
@@ -18,54 +18,54 @@ if TYPE_CHECKING:
     from dovetail.storage.sqlite import SqliteStore
 
 
-class Proofs(Protocol):
-    """Remembers which proofs were used."""
+class ReplayCache(Protocol):
+    """The DPoP proofs that were used."""
 
-    async def take(self, proof: Proof) -> None:
-        """Take a proof; `TokenRefused` for one that was used before."""
+    async def mark_used(self, proof: Proof) -> None:
+        """Record a proof as used; `TokenRefused` if it was used before."""
         ...
 
     async def close(self) -> None:
-        """Let go of what it opened itself."""
+        """Close what it opened itself."""
         ...
 
 
-class OwnProofs:
-    """Those that came to this process."""
+class MemoryReplayCache:
+    """The proofs that reached this process."""
 
     def __init__(self) -> None:
         self._replays = Replays()
 
-    async def take(self, proof: Proof) -> None:
-        """Take a proof; `TokenRefused` for one that was used before."""
+    async def mark_used(self, proof: Proof) -> None:
+        """Record a proof as used; `TokenRefused` if it was used before."""
         self._replays.admit(proof, time.time())
 
     async def close(self) -> None:
-        """Forget them."""
+        """Nothing is open."""
 
 
-class StoredProofs:
-    """Those that came to anybody who shares a store, which is opened when the first one comes."""
+class StoreReplayCache:
+    """The proofs that reached any process with the same store, which is opened for the first of them."""
 
     def __init__(self, store: Callable[[], Entries]) -> None:
         self._store = store
 
-    async def take(self, proof: Proof) -> None:
-        """Take a proof; `TokenRefused` for one that was used before."""
+    async def mark_used(self, proof: Proof) -> None:
+        """Record a proof as used; `TokenRefused` if it was used before."""
         try:
             first = await self._store().add(f"proof:{proof.id}", b"", max(1.0, proof.until - time.time()))
         except StoreError as problem:
-            # To let it in would be to let it in twice.
+            # Fail closed: without the store, a replayed proof could not be told from a new one.
             raise AuthorizationFailed(f"The store that remembers proofs failed: {problem}") from problem
         if not first:
             raise TokenRefused("The proof was used before")
 
     async def close(self) -> None:
-        """The store belongs to who gave it."""
+        """The store belongs to the application, which closes it."""
 
 
-class FileProofs(StoredProofs):
-    """Those that came to any of the workers of one server, in a file of theirs."""
+class FileReplayCache(StoreReplayCache):
+    """The proofs that reached any worker of one server, in a file that they share."""
 
     def __init__(self, path: str) -> None:
         self._path = path

@@ -1,59 +1,60 @@
-"""Answers that stay good for a moment, each asked for once by all who want it at the time."""
+"""Token cache: recent results of token verification, with concurrent requests for one token sharing one lookup."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from time import monotonic, time
 
 from dovetail.auth.token_verification import Principal
+from dovetail.types.bounded_dict import BoundedDict
 
-MOST = 10_000
+MAX_TOKENS = 10_000
+
+Lookup = Callable[[str], Awaitable[Principal]]
 
 
-class RecentAnswers:
-    """Who tokens belong to, as somebody said a moment ago; only digests of the tokens are kept.
+class TokenCache:
+    """Principals by token, each for some seconds; only digests of the tokens are kept.
 
-    Nothing is kept beyond the end of its token, and nothing of a token that was refused.
+    No entry outlives its token, and refusals are not cached.
     """
 
-    def __init__(self, seconds: float, most: int = MOST) -> None:
+    def __init__(self, seconds: float, max_tokens: int = MAX_TOKENS) -> None:
         self._seconds = seconds
-        self._most = most
-        self._known: OrderedDict[bytes, tuple[float, Principal]] = OrderedDict()
-        """With the time until which each is good, those first that were asked for first."""
-        self._asking: dict[bytes, asyncio.Task[Principal]] = {}
+        self._cached: BoundedDict[bytes, tuple[float, Principal]] = BoundedDict(max_tokens)
+        """With the time at which each entry expires."""
+        self._lookups: dict[bytes, asyncio.Task[Principal]] = {}
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._cached)
 
-    async def get(self, token: str, ask: Callable[[str], Awaitable[Principal]]) -> Principal:
-        """What is known of a token, else what is said of it now."""
+    async def get(self, token: str, look_up: Lookup) -> Principal:
+        """The principal of a token, from the cache or from `look_up`."""
         if self._seconds <= 0:
-            return await ask(token)
+            return await look_up(token)
         key, now = sha256(token.encode(errors="surrogatepass")).digest(), monotonic()
-        found = self._known.get(key)
-        if found is not None and now < found[0]:
-            return found[1]
-        task = self._asking.get(key)
+        cached = self._cached.get(key)
+        if cached is not None and now < cached[0]:
+            return cached[1]
+        task = self._lookups.get(key)
         if task is None:
-            task = self._asking[key] = asyncio.ensure_future(self._ask(key, token, ask))
-            task.add_done_callback(lambda done: self._answered(key, done))
+            task = self._lookups[key] = asyncio.ensure_future(self._look_up(key, token, look_up))
+            task.add_done_callback(lambda done: self._looked_up(key, done))
+        # Shielded: a request that is cancelled must not fail the others that wait for the same token.
         return await asyncio.shield(task)
 
-    async def _ask(self, key: bytes, token: str, ask: Callable[[str], Awaitable[Principal]]) -> Principal:
-        who = await ask(token)
-        left = self._seconds if who.expires_at is None else min(self._seconds, who.expires_at - time())
-        self._known.pop(key, None)
+    async def _look_up(self, key: bytes, token: str, look_up: Lookup) -> Principal:
+        principal = await look_up(token)
+        left = self._seconds if principal.expires_at is None else min(self._seconds, principal.expires_at - time())
         if left > 0:
-            self._known[key] = monotonic() + left, who
-        while len(self._known) > self._most:
-            self._known.popitem(last=False)
-        return who
+            self._cached.set_and_refresh(key, (monotonic() + left, principal))
+        else:
+            self._cached.pop(key, None)
+        return principal
 
-    def _answered(self, key: bytes, task: asyncio.Task[Principal]) -> None:
-        del self._asking[key]
+    def _looked_up(self, key: bytes, task: asyncio.Task[Principal]) -> None:
+        del self._lookups[key]
         if not task.cancelled():
-            task.exception()  # all who waited may be gone
+            task.exception()  # retrieved, because every request that waited may have been cancelled

@@ -1,7 +1,8 @@
-"""What a token opened ends with the token, so that its client comes back with a newer one.
+"""Token expiry: streams, WebSockets and calls end when the token that opened them expires.
 
-2026-07-28 authorization, "Token Requirements": every request brings its authorization; a stream that stays open for
-hours would otherwise be one request that nobody asks about again. docs/adr/0018 says how far each outlives its token.
+2026-07-28 authorization, "Token Requirements": every request carries its authorization. A stream that stays open for
+hours would otherwise be one request whose token is never checked again. docs/adr/0018 says how far each may outlive
+its token.
 """
 
 from __future__ import annotations
@@ -12,69 +13,73 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
-    from .authenticator import Visitor
+    from .authenticator import AuthenticatedCaller
 
 CALL_SECONDS = 300.0
-"""How much longer than its token a call may answer on a stream that nobody could come back to."""
+"""How much longer than its token a call may run whose stream cannot be resumed."""
 
 UNAUTHORIZED = 3000
-"""The code that a WebSocket is closed with when its token has ended; IANA lists it under this name."""
+"""The WebSocket close code for an expired token; IANA lists it under this name."""
 
-TOKEN_ENDED = "The token has ended; come back with a newer one"
+TOKEN_EXPIRED = "The token has expired; connect again with a new one"
 
-_LONGEST = 30 * 86400.0
-"""Nothing stays open for longer than this with one token."""
+_MAX_SECONDS = 30 * 86400.0
+"""The longest time that anything stays open with one token."""
 
 
 def _always() -> bool:
     return True
 
 
-class Lifetime:
-    """Says once, while it goes on, that the token of a visitor has ended.
+class TokenExpiry:
+    """A timer that calls `on_expiry` once, when the caller's token has expired.
 
-    What `can_return` says no to then, because its client would not know where to come back to, has a while longer.
+    If `can_resume` is false then, because the client could not come back to what it would lose, the call comes
+    `CALL_SECONDS` later.
     """
 
-    __slots__ = ("_alarm", "_can_return", "_end", "_until")
+    __slots__ = ("_can_resume", "_on_expiry", "_timer", "_until")
 
     def __init__(
-        self, visitor: Visitor | None, end: Callable[[], None], can_return: Callable[[], bool] = _always
+        self,
+        caller: AuthenticatedCaller | None,
+        on_expiry: Callable[[], None],
+        can_resume: Callable[[], bool] = _always,
     ) -> None:
-        self._until = None if visitor is None else visitor.until
-        self._end = end
-        self._can_return = can_return
-        self._alarm: asyncio.TimerHandle | None = None
+        self._until = None if caller is None else caller.valid_until
+        self._on_expiry = on_expiry
+        self._can_resume = can_resume
+        self._timer: asyncio.TimerHandle | None = None
 
     def __enter__(self) -> Self:
-        self.begin()
+        self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        self.cancel()
 
-    def begin(self) -> None:
-        """Watch the time."""
+    def start(self) -> None:
+        """Start the timer, if the token expires at all."""
         if self._until is not None:
-            left = min(max(0.0, self._until - time.time()), _LONGEST)
-            self._alarm = asyncio.get_running_loop().call_later(left, self._ring)
+            left = min(max(0.0, self._until - time.time()), _MAX_SECONDS)
+            self._timer = asyncio.get_running_loop().call_later(left, self._expired)
 
-    def close(self) -> None:
-        """What the token opened has ended by itself."""
-        if self._alarm is not None:
-            self._alarm.cancel()
+    def cancel(self) -> None:
+        """Stop the timer: what the token opened has ended by itself."""
+        if self._timer is not None:
+            self._timer.cancel()
 
-    def extend(self, visitor: Visitor | None) -> None:
-        """A later message of the same client brought a token of its own, which may last longer."""
-        if self._alarm is None or self._until is None or visitor is None:
+    def extend(self, caller: AuthenticatedCaller | None) -> None:
+        """Use the token of a later message of the same client, if it expires later."""
+        if self._timer is None or self._until is None or caller is None:
             return
-        if visitor.until is None or visitor.until > self._until:
-            self._until = visitor.until
-            self._alarm.cancel()
-            self.begin()
+        if caller.valid_until is None or caller.valid_until > self._until:
+            self._until = caller.valid_until
+            self._timer.cancel()
+            self.start()
 
-    def _ring(self) -> None:
-        if self._can_return():
-            self._end()
+    def _expired(self) -> None:
+        if self._can_resume():
+            self._on_expiry()
         else:
-            self._alarm = asyncio.get_running_loop().call_later(CALL_SECONDS, self._end)
+            self._timer = asyncio.get_running_loop().call_later(CALL_SECONDS, self._on_expiry)

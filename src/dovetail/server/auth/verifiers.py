@@ -1,15 +1,15 @@
-"""Who may use a server: verifiers for `Server(auth=…)`.
+"""Token verifiers for `Server(auth=…)`: fixed tokens, signed tokens (JWT), and token introspection.
 
-2026-07-28 authorization, "Token Handling": only tokens that were made for this server are accepted.
+2026-07-28 authorization, "Token Handling": only tokens that were issued for this server are accepted.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from time import monotonic, time
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from dovetail.auth import scopes as scope_rules
 from dovetail.auth import token_verification
@@ -22,7 +22,7 @@ from dovetail.auth.metadata import AuthorizationServer, check_issuer
 from dovetail.auth.token_verification import KeyStore, Principal, Rules
 from dovetail.protocol.errors import LocalError
 
-from .token_cache import RecentAnswers
+from .token_cache import TokenCache
 
 if TYPE_CHECKING:
     from dovetail.auth.http import Flow
@@ -31,36 +31,40 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_TOKEN = 16 * 1024
-"""How long a token may be; work on it grows with its length."""
+"""The longest token that is looked at, because work on it grows with its length."""
 
 CACHE_SECONDS = 10.0
-"""How long what an issuer said about a token is good, unless the server says otherwise."""
+"""How long the result of an introspection is cached by default."""
 
-FAILED_PAUSE = 2.0
-"""How long an issuer that gave no keys is not asked again, in seconds."""
+RETRY_SECONDS = 2.0
+"""How long to wait before keys are fetched again from an issuer that failed to provide any."""
+
+Verified: TypeAlias = "Principal | str | None"
+Verify: TypeAlias = "Callable[[str], Awaitable[Verified] | Verified]"
+"""A function from a token to its principal, or the principal's name; None refuses the token."""
 
 
 class Verifier:
-    """Tells who a token belongs to, and what clients need to know to get one; to be derived from."""
+    """Base class of token verifiers: maps a token to its principal, and tells clients how to obtain a token."""
 
     issuer: str | None = None
-    """Whose tokens are accepted; with it the server says of itself where tokens are had."""
+    """The authorization server whose tokens are accepted; if set, the server publishes its resource metadata."""
     audience: tuple[str, ...] = ()
-    """Whom tokens must be meant for."""
+    """The audiences of which a token must name one."""
     scopes: tuple[str, ...] = ()
-    """What every token must allow, whatever is asked for."""
+    """The scopes that every request needs."""
     implies: Mapping[str, Sequence[str]] = {}
     """Scopes that include others: `{"admin": ["write"], "write": ["read"]}`."""
     dpop: bool = False
-    """Whether tokens must be bound to a key (RFC 9449); those that are must show it in any case."""
+    """Whether every token must be bound to a key (RFC 9449). One that is needs a proof in any case."""
 
     async def __call__(self, token: str) -> Principal | None:
-        """Who a token belongs to; None, or `TokenRefused`, for one that is not accepted."""
+        """The principal of a token; None, or `TokenRefused`, if the token is not accepted."""
         raise NotImplementedError
 
 
 class StaticTokens(Verifier):
-    """Fixed tokens, for development: who each belongs to, by name or with scopes."""
+    """Fixed tokens, for development: the principal of each, or its name."""
 
     def __init__(
         self,
@@ -71,16 +75,16 @@ class StaticTokens(Verifier):
     ) -> None:
         self.scopes, self.implies = _checked(scopes), _hierarchy(implies)
         self._tokens = token_verification.StaticTokens(
-            {token: Principal(subject=who) if isinstance(who, str) else who for token, who in tokens.items()}
+            {token: Principal(subject=one) if isinstance(one, str) else one for token, one in tokens.items()}
         )
 
     async def __call__(self, token: str) -> Principal:
-        """Who a token belongs to."""
+        """The principal of a token."""
         return self._tokens.check(token)
 
 
 class JWTVerifier(Verifier):
-    """Signed tokens of one issuer (RFC 9068), checked with the keys that it publishes."""
+    """Signed tokens of one issuer (RFC 9068), verified with the keys that it publishes."""
 
     def __init__(
         self,
@@ -94,23 +98,20 @@ class JWTVerifier(Verifier):
         dpop: bool = False,
         http: HttpOptions | None = None,
     ) -> None:
-        """`audience` is what tokens must be meant for, as a rule the URL of the server.
-
-        Without `jwks_uri`, the metadata of the issuer say where its keys are.
-        """
+        """`audience` is usually the URL of the server. Without `jwks_uri`, the issuer's metadata name it."""
         self.issuer = issuer
         self.audience = _texts(audience)
         self.scopes, self.implies = _checked(scopes), _hierarchy(implies)
         self.dpop = dpop
         self._rules = Rules(issuer=issuer, audience=self.audience, algorithms=tuple(algorithms))
-        self._source = _Source(issuer, http)
+        self._issuer = _Issuer(issuer, http)
         self._jwks_uri = jwks_uri
         self._keys = KeyStore()
-        self._asked_at = float("-inf")
+        self._fetched_at = float("-inf")
         self._fetching: asyncio.Task[None] | None = None
 
     async def __call__(self, token: str) -> Principal:
-        """Who a token belongs to; its issuer is asked for keys at the first one, and now and then."""
+        """The principal of a token; keys are fetched for the first one, and again when they are due."""
         if len(token) > MAX_TOKEN:
             raise TokenRefused("The token is too long")
         await self._refresh(unknown=False)
@@ -122,38 +123,38 @@ class JWTVerifier(Verifier):
         return self._rules.check(token, self._keys.keys, time())
 
     async def _refresh(self, *, unknown: bool) -> bool:
-        """Fetch the keys if that is due, together with whoever else waits for them; whether they are newer now."""
+        """Fetch the keys if that is due, once for all requests that wait for them; return True if they are new."""
         if not self._keys.due(monotonic(), unknown=unknown):
             return False
-        had = self._keys
+        old = self._keys
         if self._fetching is None or self._fetching.done():
-            # An issuer that fails has its pause too, or every token would be another question to it.
-            since = monotonic() - self._asked_at
-            if had.keys and since < token_verification.KEYS_PAUSE:
+            # Also after a failure: otherwise every token would be another request to an issuer in trouble.
+            since = monotonic() - self._fetched_at
+            if old.keys and since < token_verification.KEYS_PAUSE:
                 return False
-            if not had.keys and since < FAILED_PAUSE:
-                raise AuthorizationFailed(f"The keys of {self.issuer} could not be had a moment ago")
-            self._asked_at = monotonic()
+            if not old.keys and since < RETRY_SECONDS:
+                raise AuthorizationFailed(f"The keys of {self.issuer} could not be fetched a moment ago")
+            self._fetched_at = monotonic()
             self._fetching = asyncio.create_task(self._fetch())
-            self._fetching.add_done_callback(_look_at)
+            self._fetching.add_done_callback(_retrieve_exception)
         try:
             await asyncio.shield(self._fetching)
         except AuthorizationFailed:
-            if not had.keys:
+            if not old.keys:
                 raise
-        return self._keys is not had
+        return self._keys is not old
 
     async def _fetch(self) -> None:
         url = self._jwks_uri
         if url is None:
-            url = (await self._source.metadata()).jwks_uri
+            url = (await self._issuer.metadata()).jwks_uri
             if url is None:
-                raise AuthorizationFailed(f"The metadata of {self.issuer} do not say where its keys are (jwks_uri)")
-        self._keys = await self._source.run(token_verification.fetch_keys(url, monotonic()))
+                raise AuthorizationFailed(f"The metadata of {self.issuer} have no jwks_uri")
+        self._keys = await self._issuer.run(token_verification.fetch_keys(url, monotonic()))
 
 
 class Introspection(Verifier):
-    """Tokens of any kind, about each of which the issuer is asked (RFC 7662)."""
+    """Tokens of any format, verified by the issuer's introspection endpoint (RFC 7662)."""
 
     def __init__(
         self,
@@ -169,57 +170,57 @@ class Introspection(Verifier):
         dpop: bool = False,
         http: HttpOptions | None = None,
     ) -> None:
-        """The client is this server, as the issuer knows it; without `endpoint`, the metadata say where to ask.
+        """`client_id` and `client_secret` identify this server to the issuer, whose metadata name the `endpoint`.
 
-        An answer is good for `cache` seconds, and never longer than its token; a revoked token works for that long
-        still. With 0 the issuer is asked about every request.
+        Results are cached for `cache` seconds, and never beyond the token's expiry; a revoked token keeps working for
+        that long. With 0, every request is an introspection.
         """
         self.issuer = issuer
         self.audience = _texts(audience)
         self.scopes, self.implies = _checked(scopes), _hierarchy(implies)
         self.dpop = dpop
         if not all(self.audience) or not self.audience:
-            raise LocalError("To check tokens, an audience is needed: whom they are for")
+            raise LocalError("Introspection needs an audience: usually the URL of this server")
         self._client = Client(id=client_id, issuer=issuer, secret=client_secret)
-        self._source = _Source(issuer, http)
-        self._recent = RecentAnswers(cache)
+        self._issuer = _Issuer(issuer, http)
+        self._cache = TokenCache(cache)
         self._server = None if endpoint is None else AuthorizationServer(issuer=issuer, introspection_endpoint=endpoint)
 
     async def __call__(self, token: str) -> Principal:
-        """Who a token belongs to, says the issuer."""
+        """The principal of a token, as the issuer reports it."""
         if len(token) > MAX_TOKEN:
             raise TokenRefused("The token is too long")
-        return await self._recent.get(token, self._ask)
+        return await self._cache.get(token, self._introspect)
 
-    async def _ask(self, token: str) -> Principal:
+    async def _introspect(self, token: str) -> Principal:
         if self._server is None:
-            self._server = await self._source.metadata()
+            self._server = await self._issuer.metadata()
         means = Means(self._server, self._client, time(), os.urandom)
-        return await self._source.run(token_verification.introspect(means, token, self.audience))
+        return await self._issuer.run(token_verification.introspect(means, token, self.audience))
 
 
-class _Source:
-    """The issuer, asked over HTTP."""
+class _Issuer:
+    """Requests to an authorization server."""
 
     def __init__(self, issuer: str, http: HttpOptions | None) -> None:
         check_issuer(issuer)
-        self._issuer = issuer
+        self._url = issuer
         self._http = http
 
     async def metadata(self) -> AuthorizationServer:
-        """What it says of itself."""
-        return await self.run(find_server(self._issuer))
+        """Its metadata (RFC 8414)."""
+        return await self.run(find_server(self._url))
 
     async def run(self, flow: Flow[T]) -> T:
-        """Run a flow to its end, at places that the issuer may name."""
+        """Run an OAuth flow, limited to addresses that the issuer may name."""
         from dovetail.runtime.oauth_http import OAuthHttp
         from dovetail.transports.http.contract import HttpOptions
 
-        return await OAuthHttp(self._issuer, self._http or HttpOptions()).run(flow)
+        return await OAuthHttp(self._url, self._http or HttpOptions()).run(flow)
 
 
-def _look_at(task: asyncio.Task[None]) -> None:
-    """Take note of how it ended, should everybody who waited be gone."""
+def _retrieve_exception(task: asyncio.Task[None]) -> None:
+    """Keep the loop from logging a failure when every request that waited was cancelled."""
     if not task.cancelled():
         task.exception()
 
@@ -230,7 +231,7 @@ def _texts(given: str | Sequence[str]) -> tuple[str, ...]:
 
 def _checked(given: Sequence[str]) -> tuple[str, ...]:
     if isinstance(given, str):
-        raise LocalError(f"A list of scopes is needed, not a text: [{given!r}]")
+        raise LocalError(f"scopes must be a list, such as [{given!r}], not a string")
     return scope_rules.checked(given)
 
 

@@ -22,7 +22,7 @@ from .options import Settings
 
 if TYPE_CHECKING:
     from dovetail.server.app import Server
-    from dovetail.server.auth.authenticator import Gate, Visitor
+    from dovetail.server.auth.authenticator import AuthenticatedCaller, Authenticator
     from dovetail.server.run.session_relay import Relay
     from dovetail.wire.jsonrpc import Message
 
@@ -50,7 +50,7 @@ class Arrival:
         self.receive = receive
         self.reply = reply
         self.principal: str | None = None
-        self.visitor: Visitor | None = None
+        self.visitor: AuthenticatedCaller | None = None
         """Who it comes from, where there is authorization."""
         self.task: asyncio.Task[Any] | None = None
         """What serves it, once its body has been asked for."""
@@ -164,7 +164,7 @@ class Endpoint:
         if refusal is None and self._stopping:
             refusal = Refusal(503, INTERNAL_ERROR, "The server is ending", headers=((b"connection", b"close"),))
         if refusal is None and self._gate is not None:
-            found = await self._gate.admit(scope, headers, _path(scope))
+            found = await self._gate.authenticate(scope, headers, _path(scope))
             if isinstance(found, Refusal):
                 refusal = found
             else:
@@ -196,10 +196,10 @@ class Endpoint:
             or isinstance(headers, Refusal)
             or self._edge.check_source(headers) is not None
         )
-        visitor: Visitor | Refusal | None = None
+        visitor: AuthenticatedCaller | Refusal | None = None
         if not refused and self._gate is not None:
             assert not isinstance(headers, Refusal)
-            visitor = await self._gate.admit(scope, headers, _path(scope))
+            visitor = await self._gate.authenticate(scope, headers, _path(scope))
             refused = isinstance(visitor, Refusal)
         if refused:
             await receive()
@@ -278,7 +278,7 @@ class Endpoint:
 
     async def _elsewhere(self, scope: Scope, path: str, receive: Receive, reply: Reply) -> None:
         """Say how the server is, or where tokens are had, which anybody may ask who names the right host."""
-        gate = self._gate if self._gate is not None and path in self._gate.places else None
+        gate = self._gate if self._gate is not None and path in self._gate.metadata_paths else None
         if path != self._settings.health and gate is None:
             await reply.text(404, f"There is nothing at {path}; the MCP endpoint is at {self._settings.path}\n")
             return
@@ -296,7 +296,7 @@ class Endpoint:
             assert not isinstance(headers, Refusal)
             for name, value in () if self._cors is None else self._cors.response_headers(headers):
                 reply.add_header(name, value)
-            await reply.json(200, gate.document(scope, headers))
+            await reply.json(200, gate.metadata_document(scope, headers))
         else:
             status = {"status": "ending" if self._stopping else "ok", **self._exchanges.health()}
             await reply.json(503 if self._stopping else 200, codec.encode(status))
@@ -322,18 +322,18 @@ def _path(scope: Scope) -> str:
     return path[len(root) :] if root and path.startswith(root) else path
 
 
-def _make_gate(server: Server, settings: Settings, exchanges: Exchanges, relay: Relay | None) -> Gate | None:
+def _make_gate(server: Server, settings: Settings, exchanges: Exchanges, relay: Relay | None) -> Authenticator | None:
     if server.auth is None:
         return None
-    from dovetail.server.auth.authenticator import Gate
-    from dovetail.server.auth.dpop_replay import FileProofs, StoredProofs
+    from dovetail.server.auth.authenticator import Authenticator
+    from dovetail.server.auth.dpop_replay import FileReplayCache, StoreReplayCache
 
     proofs = None
     if settings.store is not None:
-        proofs = StoredProofs(lambda: exchanges.store)
+        proofs = StoreReplayCache(lambda: exchanges.store)
     elif relay is not None:
-        proofs = FileProofs(relay.beside("proofs"))
-    return Gate(server.auth, settings.path, settings.resource, proofs)
+        proofs = FileReplayCache(relay.beside("proofs"))
+    return Authenticator(server.auth, settings.path, settings.resource, proofs)
 
 
 def make_endpoint(server: Server, options: Any) -> Endpoint:

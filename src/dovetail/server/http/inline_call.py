@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from dovetail.protocol.admission import status_of
 from dovetail.protocol.errors import INTERNAL_ERROR
 from dovetail.runtime.call import Call
-from dovetail.server.auth.token_expiry import TOKEN_ENDED, Lifetime
+from dovetail.server.auth.token_expiry import TOKEN_EXPIRED, TokenExpiry
 from dovetail.transports.http.server.asgi import until_gone
 from dovetail.transports.http.server.event_stream import Stream
 from dovetail.transports.http.server.timeout_wheel import Ticker
@@ -96,7 +96,7 @@ class _Escort:
         self._call = call
         self._stream = stream
         self._watcher: asyncio.Task[None] | None = None
-        self._lifetime: Lifetime | None = None
+        self._lifetime: TokenExpiry | None = None
         self.why = ENDED
         """What the client is told of a call that was stopped here."""
         self.writing: asyncio.Task[None] | None = None
@@ -114,12 +114,12 @@ class _Escort:
 
     def bound(self) -> None:
         """Stop the call when its token has ended long since: nobody can come back to it for its answer."""
-        self._lifetime = Lifetime(self._arrival.visitor, self._expire, lambda: False)
-        self._lifetime.begin()
+        self._lifetime = TokenExpiry(self._arrival.visitor, self._expire, lambda: False)
+        self._lifetime.start()
 
     def _expire(self) -> None:
         if not self._call.silent:
-            self.why = TOKEN_ENDED
+            self.why = TOKEN_EXPIRED
             self._call.stop()
 
     def write_events(self) -> None:
@@ -136,7 +136,7 @@ class _Escort:
             if self._watcher is not None:
                 self._watcher.cancel()
             if self._lifetime is not None:
-                self._lifetime.close()
+                self._lifetime.cancel()
 
     async def _until_gone(self) -> None:
         await until_gone(self._arrival.receive)

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 
 from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_REQUEST
 from dovetail.protocol.request_guard import Refusal
-from dovetail.server.auth.token_expiry import TOKEN_ENDED, UNAUTHORIZED, Lifetime
+from dovetail.server.auth.token_expiry import TOKEN_EXPIRED, UNAUTHORIZED, TokenExpiry
 from dovetail.server.run.stdio import Serving
 from dovetail.transports.base import Channel, Receiver
 from dovetail.transports.http.server.asgi import until_gone
@@ -24,7 +24,7 @@ from .stateless import OneWay
 
 if TYPE_CHECKING:
     from dovetail.server.app import Server
-    from dovetail.server.auth.authenticator import Visitor
+    from dovetail.server.auth.authenticator import AuthenticatedCaller
 
     from .asgi_app import Arrival
 
@@ -45,7 +45,7 @@ class LegacyChannel(OneWay):
         self.principal = principal
         self.receiver: Receiver | None = None
         self.serving: Serving | None = None
-        self.lifetime: Lifetime | None = None
+        self.lifetime: TokenExpiry | None = None
         self._running = asyncio.Event()
         self._running.set()
 
@@ -53,7 +53,7 @@ class LegacyChannel(OneWay):
         """Take what is posted from now on."""
         self.receiver = receiver
 
-    async def posted(self, body: bytes, visitor: Visitor | None) -> bool:
+    async def posted(self, body: bytes, visitor: AuthenticatedCaller | None) -> bool:
         """Hand over what was posted, with what its token allows, once the runtime reads; whether somebody took it."""
         await self._running.wait()
         if self.receiver is None or self.serving is None:
@@ -122,12 +122,12 @@ class LegacySse:
             return
         await arrival.reply.text(202, "Accepted")
 
-    async def serve(self, channel: Channel, visitor: Visitor | None) -> None:
+    async def serve(self, channel: Channel, visitor: AuthenticatedCaller | None) -> None:
         """Serve one client over its channel, as the token that it came with allows and as long as it lasts."""
         principal, scopes = (None, None) if visitor is None else (visitor.name, visitor.scopes)
         serving = Serving(self._server, channel, GRACE_SECONDS, principal)
         serving.allow(scopes)
-        lifetime = Lifetime(visitor, lambda: _expire(serving, channel))
+        lifetime = TokenExpiry(visitor, lambda: _expire(serving, channel))
         if isinstance(channel, LegacyChannel):
             channel.serving, channel.lifetime = serving, lifetime
         task = asyncio.current_task()
@@ -160,5 +160,5 @@ class LegacySse:
 def _expire(serving: Serving, channel: Channel) -> None:
     """Take nothing new from who came with a token that has ended; calls that run have the grace period."""
     if isinstance(channel, FrameChannel):
-        channel.part_with(UNAUTHORIZED, TOKEN_ENDED)
+        channel.part_with(UNAUTHORIZED, TOKEN_EXPIRED)
     serving.stop()

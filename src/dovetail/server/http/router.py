@@ -16,7 +16,7 @@ from dovetail.protocol.revisions.revision import Revision
 from dovetail.protocol.terms import Terms
 from dovetail.runtime.call import Call
 from dovetail.runtime.connection import Connection
-from dovetail.server.auth.token_expiry import Lifetime
+from dovetail.server.auth.token_expiry import TokenExpiry
 from dovetail.server.lifespan import ApplicationLifespan
 from dovetail.server.session import ServerSession
 from dovetail.storage.contract import Store
@@ -34,7 +34,7 @@ from .stateless import Guests, listening, passing
 
 if TYPE_CHECKING:
     from dovetail.server.app import Server
-    from dovetail.server.auth.authenticator import Visitor
+    from dovetail.server.auth.authenticator import AuthenticatedCaller
 
     from .asgi_app import Arrival
 
@@ -107,7 +107,7 @@ class Exchanges:
         if isinstance(revision, Refusal):
             await arrival.refuse(revision, _id_of(message))
         elif arrival.visitor is not None and (needed := self._lacking(message, arrival.visitor)):
-            await arrival.refuse(arrival.visitor.lacks(needed), _id_of(message))
+            await arrival.refuse(arrival.visitor.insufficient_scope(needed), _id_of(message))
         elif revision.era == "envelope":
             await self._envelope(arrival, message, revision)
         elif not self._settings.sessions:
@@ -119,7 +119,7 @@ class Exchanges:
         else:
             await self._in_session(arrival, session, message, revision)
 
-    def _lacking(self, message: Message | list[Message], visitor: Visitor) -> tuple[str, ...]:
+    def _lacking(self, message: Message | list[Message], visitor: AuthenticatedCaller) -> tuple[str, ...]:
         """What a tool needs that a message calls, where the token does not allow it; tools not seen are not there."""
         for one in message if isinstance(message, list) else (message,):
             name = one.params.get("name") if isinstance(one, Request) and one.method == "tools/call" else None
@@ -166,11 +166,13 @@ class Exchanges:
         """Take a message for a connection of HTTP+SSE; what its token does not allow is refused here, not there."""
         visitor = arrival.visitor
         if visitor is not None and (needed := self._lacking(message := codec.decode(body), visitor)):
-            await arrival.refuse(visitor.lacks(needed), _id_of(message))
+            await arrival.refuse(visitor.insufficient_scope(needed), _id_of(message))
         else:
             await self.legacy.message(arrival, body)
 
-    async def websocket(self, receive: Receive, send: Send, subprotocols: list[str], visitor: Visitor | None) -> None:
+    async def websocket(
+        self, receive: Receive, send: Send, subprotocols: list[str], visitor: AuthenticatedCaller | None
+    ) -> None:
         """Serve a client over a WebSocket until it goes."""
         from dovetail.transports.websocket import AsgiWebSocketChannel
 
@@ -271,7 +273,7 @@ class Exchanges:
         self._listening[call] = session
         self._server.enrol(session)
         try:
-            with Lifetime(arrival.visitor, session.subscriptions.end):
+            with TokenExpiry(arrival.visitor, session.subscriptions.end):
                 await self._alone.serve(arrival, call, stream)
         finally:
             self._server.dismiss(session)
@@ -370,7 +372,7 @@ class Exchanges:
 
         first = stream.priming(after) if revision.sse_polling and stream.opened else b""
         try:
-            with Lifetime(arrival.visitor, let_go, can_return):
+            with TokenExpiry(arrival.visitor, let_go, can_return):
                 await stream.feed(reply, after, first=first)
         finally:
             watcher.cancel()
