@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from dovetail import Client
-from dovetail.auth.discovery import find_server
+from dovetail.auth.discovery import find_authorization_server
 from dovetail.auth.errors import AuthorizationFailed, Untrusted
 from dovetail.auth.http import MAX_BODY, get
 from dovetail.client.auth.grants import ClientCredentials
@@ -166,7 +166,7 @@ class TestThisMachine:
                 f"https://inside.example:{port}",
             ):
                 with pytest.raises(Untrusted):
-                    await fetcher.run(find_server(place))
+                    await fetcher.run(find_authorization_server(place))
             assert inside.seen == [] and roads.taken == []
 
     async def test_a_name_is_looked_up_once_and_that_address_is_used(self, roads: Roads) -> None:
@@ -176,7 +176,7 @@ class TestThisMachine:
             roads.names = {"moving.localhost": [["127.0.0.1"], ["127.0.0.2"]]}
             place = f"http://moving.localhost:{port}"
             attacker.pages[AUTHORIZATION_SERVER] = card(place)
-            found = await OAuthHttp(attacker.url, HttpOptions()).run(find_server(place))
+            found = await OAuthHttp(attacker.url, HttpOptions()).run(find_authorization_server(place))
             assert found.issuer == place
             assert roads.asked == ["moving.localhost"]
             assert set(roads.taken) == {"127.0.0.1"} and inside.seen == []
@@ -289,7 +289,7 @@ class TestWithoutEnd:
         async with talking(without_end) as place:
             with pytest.raises(AuthorizationFailed):
                 async with asyncio.timeout(10):
-                    await OAuthHttp(place, HttpOptions(), 0.5 if pause else 20).run(find_server(place))
+                    await OAuthHttp(place, HttpOptions(), 0.5 if pause else 20).run(find_authorization_server(place))
         assert written < 64 * 1024 * 1024
 
     async def test_an_answer_that_never_comes(self) -> None:

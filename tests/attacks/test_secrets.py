@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from dovetail import Client
-from dovetail.auth.authorization_code import Login
-from dovetail.auth.client_authentication import Client as Registered
+from dovetail.auth.authorization_code import AuthorizationRequest
+from dovetail.auth.client_authentication import OAuthClient as Registered
 from dovetail.auth.errors import AuthorizationFailed
 from dovetail.auth.http import Request, Response
 from dovetail.auth.jwk import SigningKey
@@ -121,7 +121,7 @@ def test_values_that_hold_secrets_do_not_show_them() -> None:
     client = Registered(id="a", issuer="https://i", secret=SECRET, key=key.to_pem())
     tokens = Tokens(access_token=SECRET, refresh_token=SECRET, id_token=SECRET)
     account = Account(resource="r", issuer="https://i", client=client, tokens=tokens, dpop_key=key.to_pem())
-    login = Login(
+    login = AuthorizationRequest(
         url=f"https://i/?state={SECRET}",
         issuer="https://i",
         iss_expected=True,

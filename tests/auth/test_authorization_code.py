@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dovetail.auth import pkce
-from dovetail.auth.authorization_code import Login, begin, finish
-from dovetail.auth.client_authentication import Client
+from dovetail.auth.authorization_code import AuthorizationRequest, build_request, read_response
+from dovetail.auth.client_authentication import OAuthClient
 from dovetail.auth.errors import AuthorizationFailed, Denied, Untrusted
 from dovetail.auth.metadata import AuthorizationServer
 from dovetail.protocol.errors import LocalError
@@ -23,13 +23,13 @@ SERVER = AuthorizationServer(
     authorization_endpoint=ISSUER + "/authorize",
     code_challenge_methods_supported=("S256",),
 )
-CLIENT = Client(id="me", issuer=ISSUER)
+CLIENT = OAuthClient(id="me", issuer=ISSUER)
 BACK = "http://127.0.0.1:3000/callback"
 
 
-def start(server: AuthorizationServer = SERVER, **changes: Any) -> Login:
+def start(server: AuthorizationServer = SERVER, **changes: Any) -> AuthorizationRequest:
     given: dict[str, Any] = {"redirect_uri": BACK, "resource": "https://mcp.example.com/mcp", "scope": ("a", "b")}
-    return begin(server, changes.pop("client", CLIENT), random=os.urandom, **{**given, **changes})
+    return build_request(server, changes.pop("client", CLIENT), random=os.urandom, **{**given, **changes})
 
 
 def changed(**more: Any) -> AuthorizationServer:
@@ -81,7 +81,7 @@ def test_a_query_of_the_endpoint_stays() -> None:
     "query", ["client_id=evil", "redirect_uri=https://evil.example", "state=", "a=1&request_uri=x"]
 )
 def test_the_endpoint_cannot_set_what_is_ours(query: str) -> None:
-    with pytest.raises(Untrusted, match="sets what"):
+    with pytest.raises(Untrusted, match="sets parameters"):
         start(changed(authorization_endpoint=f"{ISSUER}/authorize?{query}"))
 
 
@@ -91,13 +91,13 @@ def test_no_login_without_pkce() -> None:
 
 
 def test_no_login_without_a_page() -> None:
-    with pytest.raises(AuthorizationFailed, match="no page"):
+    with pytest.raises(AuthorizationFailed, match="no authorization_endpoint"):
         start(changed(authorization_endpoint=None))
 
 
 def test_no_login_with_the_client_of_another_server() -> None:
     with pytest.raises(Untrusted, match="registered with"):
-        start(client=Client(id="me", issuer="https://other.example"))
+        start(client=OAuthClient(id="me", issuer="https://other.example"))
 
 
 @pytest.mark.parametrize("uri", ["http://evil.example/cb", "file:///x", "https://u@x.example/"])
@@ -106,15 +106,15 @@ def test_no_login_that_would_give_the_code_away(uri: str) -> None:
         start(redirect_uri=uri)
 
 
-def answer(login: Login = LOGIN, **changes: str | None) -> str:
+def answer(login: AuthorizationRequest = LOGIN, **changes: str | None) -> str:
     fields = {"code": "c", "state": login.state, **changes}
     return urlencode({name: value for name, value in fields.items() if value is not None})
 
 
 @pytest.mark.parametrize("before", ["", "?", BACK + "?", "https://app.example/cb?"])
 def test_the_code_comes_back(before: str) -> None:
-    assert finish(LOGIN, before + answer()) == "c"
-    assert finish(LOGIN, before + f"code=c&state={LOGIN.state}&iss=https://auth.example.com") == "c"
+    assert read_response(LOGIN, before + answer()) == "c"
+    assert read_response(LOGIN, before + f"code=c&state={LOGIN.state}&iss=https://auth.example.com") == "c"
 
 
 @pytest.mark.parametrize(
@@ -136,12 +136,12 @@ def test_the_code_comes_back(before: str) -> None:
         (LOGIN, "", False),
     ],
 )
-def test_who_answers(login: Login, iss: str | None, taken: bool) -> None:
+def test_who_answers(login: AuthorizationRequest, iss: str | None, taken: bool) -> None:
     if taken:
-        assert finish(login, answer(login, iss=iss)) == "c"
+        assert read_response(login, answer(login, iss=iss)) == "c"
     else:
         with pytest.raises(Untrusted, match="iss"):
-            finish(login, answer(login, iss=iss))
+            read_response(login, answer(login, iss=iss))
 
 
 @pytest.mark.parametrize(
@@ -151,48 +151,48 @@ def test_who_answers(login: Login, iss: str | None, taken: bool) -> None:
 )
 def test_an_answer_to_something_else(state: str | None) -> None:
     with pytest.raises(Untrusted, match="state"):
-        finish(LOGIN, answer(state=state))
+        read_response(LOGIN, answer(state=state))
 
 
 def test_a_refusal() -> None:
     with pytest.raises(Denied, match="access_denied: The user said no"):
-        finish(LOGIN, answer(code=None, error="access_denied", error_description="The user said no"))
+        read_response(LOGIN, answer(code=None, error="access_denied", error_description="The user said no"))
 
 
 @pytest.mark.parametrize("changes", [{"state": "x"}, {"iss": "https://evil.example"}])
 def test_words_of_a_stranger_are_not_told(changes: dict[str, str]) -> None:
     with pytest.raises(Untrusted) as caught:
-        finish(LOGIN, answer(LOGIN, **{"error": "call", "error_description": "Call 555-1234", **changes}))
+        read_response(LOGIN, answer(LOGIN, **{"error": "call", "error_description": "Call 555-1234", **changes}))
     assert "555" not in str(caught.value) and "evil" not in str(caught.value)
 
 
 @pytest.mark.parametrize("twice", ["code=evil", "state=x", "iss=https://evil.example", "error=x&error=y"])
 def test_nothing_is_said_twice(twice: str) -> None:
     with pytest.raises(Untrusted, match="twice"):
-        finish(LOGIN, answer(iss=ISSUER) + "&" + twice)
+        read_response(LOGIN, answer(iss=ISSUER) + "&" + twice)
 
 
 def test_an_answer_without_a_code() -> None:
     for code in (None, ""):
         with pytest.raises(AuthorizationFailed, match="no code"):
-            finish(LOGIN, answer(code=code))
+            read_response(LOGIN, answer(code=code))
 
 
 def test_there_are_bounds() -> None:
     with pytest.raises(Untrusted, match="too long"):
-        finish(LOGIN, answer() + "&x=" + "y" * 20_000)
+        read_response(LOGIN, answer() + "&x=" + "y" * 20_000)
     with pytest.raises(Untrusted, match="too many"):
-        finish(LOGIN, answer() + "".join(f"&x{i}=" for i in range(100)))
+        read_response(LOGIN, answer() + "".join(f"&x{i}=" for i in range(100)))
 
 
 @given(st.text())
 def test_any_answer_is_refused(text: str) -> None:
     for each in (text, "http://[" + text, "?" + text):
         with pytest.raises(Untrusted):
-            finish(LOGIN, each)
+            read_response(LOGIN, each)
 
 
 @given(st.dictionaries(st.sampled_from(["code", "iss", "error", "error_description", "x"]), st.text()))
 def test_any_fields_are_taken_or_refused(fields: dict[str, str]) -> None:
     with contextlib.suppress(AuthorizationFailed):
-        assert finish(LOGIN, urlencode({**fields, "state": LOGIN.state})) == fields["code"]
+        assert read_response(LOGIN, urlencode({**fields, "state": LOGIN.state})) == fields["code"]

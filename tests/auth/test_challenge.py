@@ -66,7 +66,7 @@ def test_what_a_client_needs_is_found() -> None:
 @pytest.mark.parametrize("headers", [{}, {"www-authenticate": 'Basic realm="x"'}, {"www-authenticate": "\x00"}])
 def test_without_a_challenge_there_is_nothing_to_find(headers: dict[str, str]) -> None:
     found = read(headers)
-    assert found is challenge.NOTHING
+    assert found is challenge.NO_CHALLENGE
     assert (found.resource_metadata, found.scopes, found.error, found.insufficient_scope) == (None, (), None, False)
 
 

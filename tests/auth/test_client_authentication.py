@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dovetail.auth import jwt
-from dovetail.auth.client_authentication import ASSERTION, Client, auth_method, authenticate
+from dovetail.auth.client_authentication import ASSERTION, OAuthClient, auth_method, authenticate
 from dovetail.auth.errors import AuthorizationFailed, Untrusted
 from dovetail.auth.jwk import ALGORITHMS, SigningKey
 from dovetail.auth.metadata import AuthorizationServer
@@ -16,16 +16,16 @@ from dovetail.protocol.errors import LocalError
 ISSUER = "https://auth.example.com"
 NOW = 1_800_000_000.0
 KEY = SigningKey.generate()
-SECRET = Client(id="me", issuer=ISSUER, secret="s")
-PUBLIC = Client(id="me", issuer=ISSUER)
-SIGNING = Client(id="me", issuer=ISSUER, key=KEY.to_pem(), kid="k1")
+SECRET = OAuthClient(id="me", issuer=ISSUER, secret="s")
+PUBLIC = OAuthClient(id="me", issuer=ISSUER)
+SIGNING = OAuthClient(id="me", issuer=ISSUER, key=KEY.to_pem(), kid="k1")
 
 
 def server(*methods: str, **more: Any) -> AuthorizationServer:
     return AuthorizationServer(issuer=ISSUER, token_endpoint_auth_methods_supported=methods or None, **more)
 
 
-def proof(client: Client, *methods: str, **more: Any) -> tuple[dict[str, str], dict[str, str]]:
+def proof(client: OAuthClient, *methods: str, **more: Any) -> tuple[dict[str, str], dict[str, str]]:
     headers, fields = authenticate(server(*methods, **more), client, now=NOW, random=os.urandom)
     return headers, dict(fields)
 
@@ -42,11 +42,15 @@ def proof(client: Client, *methods: str, **more: Any) -> tuple[dict[str, str], d
         (PUBLIC, ("client_secret_basic",), "none"),
         (SIGNING, (), "private_key_jwt"),
         (SIGNING, ("client_secret_basic", "private_key_jwt"), "private_key_jwt"),
-        (Client(id="me", secret="s", auth_method="client_secret_post"), ("client_secret_basic",), "client_secret_post"),
-        (Client(id="me", secret="s", auth_method="none"), ("client_secret_basic",), "none"),
+        (
+            OAuthClient(id="me", secret="s", auth_method="client_secret_post"),
+            ("client_secret_basic",),
+            "client_secret_post",
+        ),
+        (OAuthClient(id="me", secret="s", auth_method="none"), ("client_secret_basic",), "none"),
     ],
 )
-def test_the_method_that_both_sides_can_do(client: Client, methods: tuple[str, ...], expected: str) -> None:
+def test_the_method_that_both_sides_can_do(client: OAuthClient, methods: tuple[str, ...], expected: str) -> None:
     assert auth_method(server(*methods), client) == expected
 
 
@@ -54,13 +58,13 @@ def test_no_method_in_common() -> None:
     with pytest.raises(AuthorizationFailed, match="tls_client_auth"):
         auth_method(server("tls_client_auth"), SECRET)
     with pytest.raises(LocalError):
-        auth_method(server(), Client(id="me", auth_method="client_secret_basic"))
+        auth_method(server(), OAuthClient(id="me", auth_method="client_secret_basic"))
     with pytest.raises(LocalError):
-        auth_method(server(), Client(id="me", secret="s", auth_method="tls_client_auth"))
+        auth_method(server(), OAuthClient(id="me", secret="s", auth_method="tls_client_auth"))
 
 
 def test_basic_encodes_before_it_joins() -> None:
-    headers, fields = proof(Client(id="a:b c", secret="p%:é&", issuer=ISSUER))
+    headers, fields = proof(OAuthClient(id="a:b c", secret="p%:é&", issuer=ISSUER))
     assert base64.b64decode(headers["authorization"].removeprefix("Basic ")) == b"a%3Ab+c:p%25%3A%C3%A9%26"
     assert fields == {}
 
@@ -73,7 +77,7 @@ def test_post_and_none() -> None:
 @pytest.mark.parametrize("alg", ALGORITHMS)
 def test_a_signed_assertion(alg: str) -> None:
     key = SigningKey.generate(alg, "k1")
-    headers, fields = proof(Client(id="me", issuer=ISSUER, key=key.to_pem(), kid="k1"))
+    headers, fields = proof(OAuthClient(id="me", issuer=ISSUER, key=key.to_pem(), kid="k1"))
     assert (
         headers == {}
         and fields["client_assertion_type"] == ASSERTION
@@ -82,7 +86,10 @@ def test_a_signed_assertion(alg: str) -> None:
     claims = jwt.verify(fields["client_assertion"], [key.public])
     jwt.check_claims(claims, now=NOW, issuer="me", audience=[ISSUER], leeway=0)
     assert claims["sub"] == "me" and claims["aud"] == ISSUER
-    assert proof(Client(id="me", issuer=ISSUER, key=key.to_pem()))[1]["client_assertion"] != fields["client_assertion"]
+    assert (
+        proof(OAuthClient(id="me", issuer=ISSUER, key=key.to_pem()))[1]["client_assertion"]
+        != fields["client_assertion"]
+    )
 
 
 def test_an_algorithm_that_the_server_does_not_take() -> None:
@@ -92,14 +99,14 @@ def test_an_algorithm_that_the_server_does_not_take() -> None:
 
 
 def test_a_client_is_bound_where_it_is_first_used() -> None:
-    loose = Client(id="me", secret="s")
+    loose = OAuthClient(id="me", secret="s")
     assert loose.at(ISSUER).issuer == ISSUER
     assert loose.at(ISSUER).at(ISSUER).secret == "s"
 
 
 @pytest.mark.parametrize("other", ["https://evil.example", ISSUER + "/", "https://AUTH.example.com"])
 @pytest.mark.parametrize("client", [SECRET, PUBLIC, SIGNING])
-def test_credentials_are_for_no_other_server(client: Client, other: str) -> None:
+def test_credentials_are_for_no_other_server(client: OAuthClient, other: str) -> None:
     with pytest.raises(Untrusted, match="registered with"):
         client.at(other)
     with pytest.raises(Untrusted, match="registered with"):
@@ -107,17 +114,17 @@ def test_credentials_are_for_no_other_server(client: Client, other: str) -> None
 
 
 def test_a_document_is_for_all_of_them() -> None:
-    portable = Client(id="https://app.example/client.json", portable=True)
+    portable = OAuthClient(id="https://app.example/client.json", portable=True)
     assert portable.at(ISSUER) is portable
     assert portable.at("https://other.example") is portable
 
 
 def test_a_secret_that_has_expired_is_not_sent() -> None:
-    client = Client(id="me", issuer=ISSUER, secret="s", secret_until=NOW)
+    client = OAuthClient(id="me", issuer=ISSUER, secret="s", secret_until=NOW)
     assert not client.expired(NOW - 1)
     with pytest.raises(AuthorizationFailed, match="expired"):
         proof(client)
 
 
 def test_secrets_are_not_shown() -> None:
-    assert repr(Client(id="me", secret="HUSH", key="HUSH")) == "Client(id='me', issuer=None)"
+    assert repr(OAuthClient(id="me", secret="HUSH", key="HUSH")) == "OAuthClient(id='me', issuer=None)"

@@ -5,7 +5,13 @@ from typing import Any
 import pytest
 
 from dovetail.auth.challenge import Challenge
-from dovetail.auth.discovery import Discovered, discover, find_protected, protected_places, server_places
+from dovetail.auth.discovery import (
+    DiscoveryResult,
+    authorization_server_urls,
+    discover,
+    find_protected_resource,
+    protected_resource_urls,
+)
 from dovetail.auth.errors import AuthorizationFailed, Untrusted
 from tests.auth.web import Web
 
@@ -31,7 +37,7 @@ def named(url: str) -> Challenge:
     return Challenge("bearer", {"resource_metadata": url})
 
 
-def find(pages: dict[str, Any], challenge: Challenge | None = None, **options: Any) -> tuple[Discovered, Web]:
+def find(pages: dict[str, Any], challenge: Challenge | None = None, **options: Any) -> tuple[DiscoveryResult, Web]:
     web = Web(pages)
     return web.run(discover(SERVER, challenge or Challenge("bearer"), **options)), web
 
@@ -65,13 +71,13 @@ def test_a_place_that_is_named_but_empty() -> None:
 
 
 def test_an_authorization_server_with_a_path() -> None:
-    assert list(server_places(ISSUER + "/tenant1")) == [
+    assert list(authorization_server_urls(ISSUER + "/tenant1")) == [
         "https://auth.example.com/.well-known/oauth-authorization-server/tenant1",
         "https://auth.example.com/.well-known/openid-configuration/tenant1",
         "https://auth.example.com/tenant1/.well-known/openid-configuration",
     ]
-    assert list(server_places(ISSUER + "/tenant1/")) == list(server_places(ISSUER + "/tenant1"))
-    assert list(server_places(ISSUER + "/")) == list(server_places(ISSUER)) == [OAUTH, OPENID]
+    assert list(authorization_server_urls(ISSUER + "/tenant1/")) == list(authorization_server_urls(ISSUER + "/tenant1"))
+    assert list(authorization_server_urls(ISSUER + "/")) == list(authorization_server_urls(ISSUER)) == [OAUTH, OPENID]
 
 
 @pytest.mark.parametrize(
@@ -85,7 +91,7 @@ def test_an_authorization_server_with_a_path() -> None:
     ],
 )
 def test_places_of_a_server(url: str, places: list[str]) -> None:
-    assert [place.partition("resource")[2] for place in protected_places(url)] == places
+    assert [place.partition("resource")[2] for place in protected_resource_urls(url)] == places
 
 
 def test_what_the_server_calls_itself_is_the_resource() -> None:
@@ -111,14 +117,14 @@ def test_no_authorization_server_has_metadata() -> None:
     web = Web({AT_PATH: protected(*many)})
     with pytest.raises(AuthorizationFailed, match=r"https://a0\.example has no metadata"):
         web.run(discover(SERVER))
-    assert len(web.asked) == 1 + 4 * 2
+    assert len(web.requests) == 1 + 4 * 2
 
 
 def test_a_server_of_the_first_revision_with_metadata() -> None:
     found, web = find({OWN_OAUTH: card("https://mcp.example.com")})
     assert web.urls == [AT_PATH, AT_ROOT, OWN_OAUTH]
     assert found.protected is None and found.resource == SERVER
-    assert found.server.token_endpoint == "https://mcp.example.com/token" and not found.server.presumed
+    assert found.server.token_endpoint == "https://mcp.example.com/token" and not found.server.without_metadata
 
 
 def test_its_issuer_may_end_with_a_slash() -> None:
@@ -128,13 +134,13 @@ def test_its_issuer_may_end_with_a_slash() -> None:
 def test_a_server_of_the_first_revision_without_metadata() -> None:
     found, web = find({})
     assert web.urls == [AT_PATH, AT_ROOT, OWN_OAUTH, OWN_OPENID]
-    assert found.server.presumed and found.server.authorization_endpoint == "https://mcp.example.com/authorize"
+    assert found.server.without_metadata and found.server.authorization_endpoint == "https://mcp.example.com/authorize"
 
 
 def test_our_headers_go_to_the_server_only() -> None:
     place = "https://cdn.example/x.json"
     _, web = find({AT_PATH: protected(), OAUTH: card()}, named(place), headers={"mcp-protocol-version": "x"})
-    assert {request.url: "mcp-protocol-version" in request.headers for request in web.asked} == {
+    assert {request.url: "mcp-protocol-version" in request.headers for request in web.requests} == {
         place: False,
         AT_PATH: True,
         OAUTH: False,
@@ -207,4 +213,4 @@ def test_a_connection_that_breaks_ends_the_search() -> None:
         raise ConnectionError("gone")
 
     with pytest.raises(ConnectionError):
-        Web({AT_PATH: broken}).run(find_protected(SERVER))
+        Web({AT_PATH: broken}).run(find_protected_resource(SERVER))

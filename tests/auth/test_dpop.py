@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dovetail.auth import dpop, jwt
-from dovetail.auth.dpop import NonceNeeded, Proof, Prover, Replays, verify
+from dovetail.auth.dpop import NonceNeeded, Proof, Prover, UsedProofs, verify
 from dovetail.auth.errors import TokenRefused
 from dovetail.auth.jwk import ALGORITHMS, SigningKey
 
@@ -40,7 +40,7 @@ def test_a_proof_is_taken(alg: str) -> None:
 
 
 def test_what_a_proof_says() -> None:
-    parts = jwt.take_apart(prove(url=URL + "?a=b#c"))
+    parts = jwt.parse_unverified(prove(url=URL + "?a=b#c"))
     assert parts.header == {"alg": "ES256", "typ": "dpop+jwt", "jwk": KEY.public.jwk}
     assert set(parts.claims) == {"jti", "htm", "htu", "iat", "ath"}
     assert parts.claims["htu"] == URL
@@ -131,12 +131,12 @@ def test_nonces() -> None:
     prover = Prover(KEY)
     with pytest.raises(NonceNeeded):
         check(prove(prover), nonces=["n1"])
-    assert prover.learn(URL, {"dpop-nonce": "n1"})
+    assert prover.store_nonce(URL, {"dpop-nonce": "n1"})
     check(prove(prover), nonces=["n1"])
-    assert not prover.learn(URL, {"dpop-nonce": "n1"})
-    assert not prover.learn(URL, {})
-    assert not prover.learn(URL, {"dpop-nonce": "x" * 2000})
-    assert prover.learn("https://mcp.example.com/other", {"dpop-nonce": "n2"})
+    assert not prover.store_nonce(URL, {"dpop-nonce": "n1"})
+    assert not prover.store_nonce(URL, {})
+    assert not prover.store_nonce(URL, {"dpop-nonce": "x" * 2000})
+    assert prover.store_nonce("https://mcp.example.com/other", {"dpop-nonce": "n2"})
     with pytest.raises(NonceNeeded):
         check(prove(prover), nonces=["n1"])
     check(prove(prover), nonces=["n1", "n2"])
@@ -144,12 +144,12 @@ def test_nonces() -> None:
 
 def test_a_nonce_goes_to_its_server_only() -> None:
     prover = Prover(KEY)
-    prover.learn("https://auth.example.com/token", {"dpop-nonce": "theirs"})
-    assert "nonce" not in jwt.take_apart(prove(prover)).claims
+    prover.store_nonce("https://auth.example.com/token", {"dpop-nonce": "theirs"})
+    assert "nonce" not in jwt.parse_unverified(prove(prover)).claims
 
 
 def test_a_proof_is_taken_once() -> None:
-    replays, proof = Replays(), check(prove())
+    replays, proof = UsedProofs(), check(prove())
     replays.admit(proof, NOW)
     with pytest.raises(TokenRefused, match="before"):
         replays.admit(proof, NOW)
@@ -160,13 +160,13 @@ def test_a_proof_is_taken_once() -> None:
 
 def test_another_key_may_use_the_same_identifier() -> None:
     claims = {"jti": "1", "htm": "POST", "htu": URL, "iat": int(NOW), "ath": dpop.token_hash("t")}
-    replays, other = Replays(), SigningKey.generate()
+    replays, other = UsedProofs(), SigningKey.generate()
     replays.admit(check(signed()), NOW)
     replays.admit(check(jwt.sign(claims, other, "dpop+jwt", {"jwk": other.public.jwk}), thumbprint=None), NOW)
 
 
 def test_proofs_are_forgotten_when_they_are_too_old_anyway() -> None:
-    replays = Replays(most=3)
+    replays = UsedProofs(most=3)
     for number in range(3):
         replays.admit(Proof("k", str(number), NOW + number), NOW - 1)
     with pytest.raises(TokenRefused, match="Too many"):

@@ -1,6 +1,6 @@
 """What is told of errors of a peer's."""
 
-from dovetail.auth.errors import MAX_WORDS, AuthorizationFailed, Denied, plain
+from dovetail.auth.errors import MAX_TEXT, AuthorizationFailed, Denied, printable
 from dovetail.protocol.errors import DovetailError
 
 
@@ -16,8 +16,8 @@ def test_a_refusal_without_words() -> None:
 
 
 def test_a_text_of_a_peer_cannot_drive_a_terminal() -> None:
-    assert plain("a\x1b[31m\r\nb\u202e\x9bc") == "a [31m b c"
+    assert printable("a\x1b[31m\r\nb\u202e\x9bc") == "a [31m b c"
 
 
 def test_a_long_text_is_cut() -> None:
-    assert len(plain("x" * 100_000)) == MAX_WORDS + 3
+    assert len(printable("x" * 100_000)) == MAX_TEXT + 3

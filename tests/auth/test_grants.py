@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from dovetail.auth import dpop, grants
-from dovetail.auth.authorization_code import Login, begin
-from dovetail.auth.client_authentication import Client
+from dovetail.auth.authorization_code import AuthorizationRequest, build_request
+from dovetail.auth.client_authentication import OAuthClient
 from dovetail.auth.dpop import Prover
 from dovetail.auth.errors import AuthorizationFailed, Denied, Untrusted
-from dovetail.auth.grants import Means
+from dovetail.auth.grants import TokenRequestContext
 from dovetail.auth.http import Flow, Request, Response, T
 from dovetail.auth.jwk import SigningKey
 from dovetail.auth.metadata import AuthorizationServer
@@ -31,17 +31,19 @@ SERVER = AuthorizationServer(
     revocation_endpoint=ISSUER + "/revoke",
     code_challenge_methods_supported=("S256",),
 )
-PUBLIC = Client(id="me", issuer=ISSUER)
-SECRET = Client(id="me", issuer=ISSUER, secret="s", auth_method="client_secret_post")
+PUBLIC = OAuthClient(id="me", issuer=ISSUER)
+SECRET = OAuthClient(id="me", issuer=ISSUER, secret="s", auth_method="client_secret_post")
 GOOD = {"access_token": "a", "token_type": "Bearer", "expires_in": 60}
 
 
-def means(client: Client | None = PUBLIC, server: AuthorizationServer = SERVER, prover: Prover | None = None) -> Means:
-    return Means(server, client, NOW, os.urandom, prover)
+def means(
+    client: OAuthClient | None = PUBLIC, server: AuthorizationServer = SERVER, prover: Prover | None = None
+) -> TokenRequestContext:
+    return TokenRequestContext(server, client, NOW, os.urandom, prover)
 
 
-def login(client: Client = PUBLIC) -> Login:
-    return begin(
+def login(client: OAuthClient = PUBLIC) -> AuthorizationRequest:
+    return build_request(
         SERVER, client, redirect_uri="http://127.0.0.1:1/cb", resource=RESOURCE, scope=("x",), random=os.urandom
     )
 
@@ -49,7 +51,7 @@ def login(client: Client = PUBLIC) -> Login:
 def run(flow: Flow[T], answer: Any = None) -> tuple[T, dict[str, str]]:
     web = Web({TOKEN: GOOD if answer is None else answer})
     result = web.run(flow)
-    [request] = web.asked
+    [request] = web.requests
     assert request.method == "POST"
     return result, form(request)
 
@@ -113,7 +115,9 @@ def test_client_credentials() -> None:
         "client_id": "me",
         "client_secret": "s",
     }
-    _, fields = run(grants.client_credentials(means(Client(id="me", key=SigningKey.generate().to_pem())), RESOURCE))
+    _, fields = run(
+        grants.client_credentials(means(OAuthClient(id="me", key=SigningKey.generate().to_pem())), RESOURCE)
+    )
     assert set(fields) == {"grant_type", "resource", "client_assertion_type", "client_assertion"}
     with pytest.raises(AuthorizationFailed, match="secret or a key"):
         run(grants.client_credentials(means(PUBLIC), RESOURCE))
@@ -137,7 +141,7 @@ def test_a_grant_that_is_refused_is_not_tried_again(error: str) -> None:
     web = Web({TOKEN: Response(400, {"dpop-nonce": "n"}, msgspec.json.encode({"error": error}))})
     with pytest.raises(Denied, match=error):
         web.run(grants.jwt_bearer(means(), "j.w.t", RESOURCE))
-    assert len(web.asked) == 1
+    assert len(web.requests) == 1
 
 
 JAG = {"access_token": "jag", "token_type": "N_A", "issued_token_type": grants.ID_JAG, "expires_in": 300}
@@ -171,7 +175,7 @@ def test_another_token_than_the_assertion(answer: dict[str, Any]) -> None:
 def test_a_token_is_revoked() -> None:
     web = Web({ISSUER + "/revoke": Response(200)})
     assert web.run(grants.revoke(means(SECRET), "r", "refresh_token"))
-    assert form(web.asked[0]) == {
+    assert form(web.requests[0]) == {
         "token": "r",
         "token_type_hint": "refresh_token",
         "client_id": "me",
@@ -200,22 +204,22 @@ def test_a_token_is_bound_to_a_key() -> None:
     web = Web({TOKEN: {**GOOD, "token_type": "dpop"}})
     tokens = web.run(grants.exchange_code(means(prover=prover), login(), "c"))
     assert tokens.authorization == "DPoP a"
-    proof = dpop.verify(web.asked[0].headers["dpop"], "POST", TOKEN, now=NOW)
+    proof = dpop.verify(web.requests[0].headers["dpop"], "POST", TOKEN, now=NOW)
     assert proof.thumbprint == prover.thumbprint
 
 
 def test_a_nonce_is_taken_up_once() -> None:
     prover = Prover(SigningKey.generate())
-    client = Client(id="me", issuer=ISSUER, key=SigningKey.generate().to_pem())
+    client = OAuthClient(id="me", issuer=ISSUER, key=SigningKey.generate().to_pem())
     web = Web({TOKEN: wanting_nonce("n1")})
     assert web.run(grants.client_credentials(means(client, prover=prover), RESOURCE)).token_type == "DPoP"
-    assert len(web.asked) == 2
+    assert len(web.requests) == 2
     # Neither the proof nor the assertion is used twice.
-    assert web.asked[0].headers["dpop"] != web.asked[1].headers["dpop"]
-    assert form(web.asked[0])["client_assertion"] != form(web.asked[1])["client_assertion"]
+    assert web.requests[0].headers["dpop"] != web.requests[1].headers["dpop"]
+    assert form(web.requests[0])["client_assertion"] != form(web.requests[1])["client_assertion"]
     # The next time it is known.
     web.run(grants.client_credentials(means(client, prover=prover), RESOURCE))
-    assert len(web.asked) == 3
+    assert len(web.requests) == 3
 
 
 def test_a_server_that_wants_one_nonce_after_another() -> None:
@@ -227,11 +231,11 @@ def test_a_server_that_wants_one_nonce_after_another() -> None:
     web = Web({TOKEN: answer})
     with pytest.raises(Denied, match="use_dpop_nonce"):
         web.run(grants.jwt_bearer(means(prover=Prover(SigningKey.generate())), "j", RESOURCE))
-    assert len(web.asked) == 2
+    assert len(web.requests) == 2
 
 
 def test_a_token_that_is_not_bound_is_refused() -> None:
-    with pytest.raises(Untrusted, match="DPoP was asked for"):
+    with pytest.raises(Untrusted, match="DPoP was requested"):
         run(grants.jwt_bearer(means(prover=Prover(SigningKey.generate())), "j", RESOURCE))
 
 
@@ -248,7 +252,7 @@ def nothing_sent(flow: Flow[Any], match: str) -> None:
     web = Web({})
     with pytest.raises(Untrusted, match=match):
         web.run(flow)
-    assert web.asked == []
+    assert web.requests == []
 
 
 EVIL = msgspec.structs.replace(SERVER, issuer="https://evil.example", token_endpoint="https://evil.example/token")
@@ -257,15 +261,18 @@ EVIL = msgspec.structs.replace(SERVER, issuer="https://evil.example", token_endp
 def test_a_code_goes_to_no_other_server() -> None:
     for client in (
         PUBLIC,
-        Client(id="me"),
-        Client(id="me", issuer="https://evil.example"),
-        Client(id="me", portable=True),
+        OAuthClient(id="me"),
+        OAuthClient(id="me", issuer="https://evil.example"),
+        OAuthClient(id="me", portable=True),
     ):
-        nothing_sent(grants.exchange_code(means(client, EVIL), login(), "c"), "where, and by whom")
+        nothing_sent(grants.exchange_code(means(client, EVIL), login(), "c"), "only at the server, and by the client")
 
 
 def test_a_code_is_exchanged_by_who_asked_for_it() -> None:
-    nothing_sent(grants.exchange_code(means(Client(id="other", issuer=ISSUER)), login(), "c"), "where, and by whom")
+    nothing_sent(
+        grants.exchange_code(means(OAuthClient(id="other", issuer=ISSUER)), login(), "c"),
+        "only at the server, and by the client",
+    )
 
 
 def test_secrets_go_to_no_other_server() -> None:

@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dovetail.auth.errors import AuthorizationFailed
-from dovetail.auth.http import MAX_BODY, Document, Flow, Request, Response, drive, get, post_form, post_json
+from dovetail.auth.http import MAX_BODY, Document, Flow, Request, Response, get, post_form, post_json
+
+from .web import drive
 
 
 def asking(urls: list[str]) -> Flow[list[int]]:

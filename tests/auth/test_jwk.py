@@ -21,11 +21,11 @@ def test_what_a_key_signs_its_public_half_checks(alg: str) -> None:
     signature = key.sign(b"content")
     public = PublicKey(key.public.jwk)
     assert key.alg == public.alg == alg and key.kid == alg
-    assert public.check(b"content", signature)
-    assert not public.check(b"Content", signature)
-    assert not public.check(b"content", signature[:-1])
-    assert not public.check(b"content", b"")
-    assert not public.check(b"content", bytes([signature[0] ^ 1]) + signature[1:])
+    assert public.verify(b"content", signature)
+    assert not public.verify(b"Content", signature)
+    assert not public.verify(b"content", signature[:-1])
+    assert not public.verify(b"content", b"")
+    assert not public.verify(b"content", bytes([signature[0] ^ 1]) + signature[1:])
 
 
 @pytest.mark.parametrize("alg", ALGORITHMS)

@@ -12,13 +12,13 @@ from dovetail.auth.errors import AuthorizationFailed, Untrusted
 from dovetail.auth.metadata import (
     AuthorizationServer,
     ProtectedResource,
-    canonical,
+    canonical_url,
     check_issuer,
     covers,
-    presumed,
-    read_protected,
-    read_server,
-    write_protected,
+    default_endpoints,
+    encode_protected_resource,
+    read_authorization_server,
+    read_protected_resource,
 )
 
 SERVER = "https://mcp.example.com/v1/mcp"
@@ -43,8 +43,8 @@ def encode(value: Any) -> bytes:
     ],
 )
 def test_canonical_form(url: str, expected: str) -> None:
-    assert canonical(url) == expected
-    assert canonical(expected) == expected
+    assert canonical_url(url) == expected
+    assert canonical_url(expected) == expected
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_protected_resource_is_read() -> None:
             "unknown": {"x": 1},
         }
     )
-    assert read_protected(body, "https://x", SERVER) == ProtectedResource(
+    assert read_protected_resource(body, "https://x", SERVER) == ProtectedResource(
         resource=SERVER,
         authorization_servers=(ISSUER,),
         scopes_supported=("a",),
@@ -106,26 +106,26 @@ def test_protected_resource_is_read() -> None:
 
 
 def test_no_scopes_differ_from_none_said() -> None:
-    said = read_protected(encode({"resource": SERVER, "scopes_supported": []}), "x", SERVER)
-    unsaid = read_protected(encode({"resource": SERVER}), "x", SERVER)
+    said = read_protected_resource(encode({"resource": SERVER, "scopes_supported": []}), "x", SERVER)
+    unsaid = read_protected_resource(encode({"resource": SERVER}), "x", SERVER)
     assert said and said.scopes_supported == ()
     assert unsaid and unsaid.scopes_supported is None
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}", b'{"status": "ok"}'])
 def test_what_is_no_metadata_is_passed_over(body: bytes) -> None:
-    assert read_protected(body, "x", SERVER) is None
-    assert read_server(body, "x", (ISSUER,)) is None
+    assert read_protected_resource(body, "x", SERVER) is None
+    assert read_authorization_server(body, "x", (ISSUER,)) is None
 
 
 def test_metadata_of_another_resource_are_refused() -> None:
     with pytest.raises(Untrusted, match=r"those of https://evil\.example\.com/mcp, not of"):
-        read_protected(encode({"resource": "https://evil.example.com/mcp"}), "x", SERVER)
+        read_protected_resource(encode({"resource": "https://evil.example.com/mcp"}), "x", SERVER)
 
 
 def test_metadata_without_a_resource_are_refused() -> None:
     with pytest.raises(AuthorizationFailed, match="no resource"):
-        read_protected(encode({"authorization_servers": [ISSUER]}), "x", SERVER)
+        read_protected_resource(encode({"authorization_servers": [ISSUER]}), "x", SERVER)
 
 
 @pytest.mark.parametrize(
@@ -137,11 +137,11 @@ def test_metadata_without_a_resource_are_refused() -> None:
 )
 def test_authorization_servers_that_are_none(issuer: str) -> None:
     with pytest.raises(Untrusted):
-        read_protected(encode({"resource": SERVER, "authorization_servers": [ISSUER, issuer]}), "x", SERVER)
+        read_protected_resource(encode({"resource": SERVER, "authorization_servers": [ISSUER, issuer]}), "x", SERVER)
 
 
 def test_a_server_on_this_machine_may_have_its_authorization_server_there() -> None:
-    check_issuer("http://localhost:9", beside="http://127.0.0.1:8/mcp")
+    check_issuer("http://localhost:9", source="http://127.0.0.1:8/mcp")
 
 
 FULL = {
@@ -158,7 +158,7 @@ FULL = {
 
 
 def test_authorization_server_is_read() -> None:
-    found = read_server(encode(FULL), "x", (ISSUER,))
+    found = read_authorization_server(encode(FULL), "x", (ISSUER,))
     assert found
     assert found == AuthorizationServer(
         issuer=ISSUER,
@@ -179,7 +179,7 @@ def test_authorization_server_is_read() -> None:
 )
 def test_the_issuer_is_compared_letter_by_letter(issuer: str) -> None:
     with pytest.raises(Untrusted, match="are those of"):
-        read_server(encode({**FULL, "issuer": issuer}), "x", (ISSUER,))
+        read_authorization_server(encode({**FULL, "issuer": issuer}), "x", (ISSUER,))
 
 
 @pytest.mark.parametrize("name", ["authorization_endpoint", "token_endpoint", "registration_endpoint", "jwks_uri"])
@@ -196,19 +196,19 @@ def test_the_issuer_is_compared_letter_by_letter(issuer: str) -> None:
 )
 def test_endpoints_that_must_not_be_used(name: str, url: str) -> None:
     with pytest.raises(Untrusted, match=f"The {name} of"):
-        read_server(encode({**FULL, name: url}), "x", (ISSUER,))
+        read_authorization_server(encode({**FULL, name: url}), "x", (ISSUER,))
 
 
 @pytest.mark.parametrize("methods", [None, [], ["plain"], ["s256"]])
 def test_without_s256_there_is_no_login(methods: list[str] | None) -> None:
-    found = read_server(encode({**FULL, "code_challenge_methods_supported": methods}), "x", (ISSUER,))
+    found = read_authorization_server(encode({**FULL, "code_challenge_methods_supported": methods}), "x", (ISSUER,))
     assert found
     with pytest.raises(Untrusted, match="PKCE"):
         found.check_pkce()
 
 
 def test_a_server_without_metadata_must_have_it_unsaid() -> None:
-    server = presumed("https://a.com")
+    server = default_endpoints("https://a.com")
     server.check_pkce()
     assert server.authorization_endpoint == "https://a.com/authorize"
     assert server.token_endpoint == "https://a.com/token"
@@ -226,17 +226,17 @@ FIELDS = st.dictionaries(
 @given(FIELDS)
 def test_any_document_is_read_or_refused(fields: dict[str, Any]) -> None:
     with contextlib.suppress(AuthorizationFailed):
-        found = read_server(encode(fields), "x", (ISSUER,))
+        found = read_authorization_server(encode(fields), "x", (ISSUER,))
         assert found is None or found.issuer == ISSUER
     with contextlib.suppress(AuthorizationFailed):
-        resource = read_protected(encode(fields), "x", SERVER)
+        resource = read_protected_resource(encode(fields), "x", SERVER)
         assert resource is None or covers(resource.resource, SERVER)
 
 
 def test_what_a_server_writes_can_be_read() -> None:
     given = ProtectedResource(resource=SERVER, authorization_servers=(ISSUER,), scopes_supported=("a", "b"))
-    assert read_protected(write_protected(given), "x", SERVER) == given
-    assert msgspec.json.decode(write_protected(given)) == {
+    assert read_protected_resource(encode_protected_resource(given), "x", SERVER) == given
+    assert msgspec.json.decode(encode_protected_resource(given)) == {
         "resource": SERVER,
         "authorization_servers": [ISSUER],
         "scopes_supported": ["a", "b"],

@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from dovetail.auth.client_authentication import Client
+from dovetail.auth.client_authentication import OAuthClient
 from dovetail.auth.errors import AuthorizationFailed, ClientNeeded, Denied, Untrusted
 from dovetail.auth.http import Request, Response
 from dovetail.auth.metadata import AuthorizationServer
-from dovetail.auth.registration import About, obtain
+from dovetail.auth.registration import ClientMetadata, get_client
 from dovetail.protocol.errors import LocalError
 from tests.auth.web import Web
 
@@ -17,26 +17,28 @@ ISSUER = "https://auth.example.com"
 REGISTER = ISSUER + "/register"
 DOCUMENT = "https://app.example.com/client.json"
 NOW = 1_800_000_000.0
-ABOUT = About(name="Dovetail", redirect_uris=("http://127.0.0.1:3000/callback",))
-GIVEN = Client(id="given", secret="s")
-KNOWN = Client(id="known", issuer=ISSUER, redirect_uris=ABOUT.redirect_uris)
+ABOUT = ClientMetadata(name="Dovetail", redirect_uris=("http://127.0.0.1:3000/callback",))
+GIVEN = OAuthClient(id="given", secret="s")
+KNOWN = OAuthClient(id="known", issuer=ISSUER, redirect_uris=ABOUT.redirect_uris)
 
 
 def server(issuer: str = ISSUER, **more: Any) -> AuthorizationServer:
     return AuthorizationServer(issuer=issuer, **{"registration_endpoint": REGISTER, **more})
 
 
-def get(at: AuthorizationServer, answer: Any = None, about: About = ABOUT, **options: Any) -> tuple[Client, list[dict]]:
+def get(
+    at: AuthorizationServer, answer: Any = None, about: ClientMetadata = ABOUT, **options: Any
+) -> tuple[OAuthClient, list[dict]]:
     web = Web({REGISTER: answer if answer is not None else {"client_id": "new"}})
-    client = web.run(obtain(at, about, now=NOW, **options))
-    return client, [msgspec.json.decode(request.body) for request in web.asked]
+    client = web.run(get_client(at, about, now=NOW, **options))
+    return client, [msgspec.json.decode(request.body) for request in web.requests]
 
 
 def test_the_order() -> None:
-    everything: dict[str, Any] = {"given": GIVEN, "document": DOCUMENT, "known": KNOWN}
+    everything: dict[str, Any] = {"configured": GIVEN, "document": DOCUMENT, "registered": KNOWN}
     able = server(client_id_metadata_document_supported=True)
     assert get(able, **everything) == (GIVEN.at(ISSUER), [])
-    del everything["given"]
+    del everything["configured"]
     client, asked = get(able, **everything)
     assert (client.id, client.portable, asked) == (DOCUMENT, True, [])
     assert get(server(), **everything) == (KNOWN, [])
@@ -68,7 +70,7 @@ def test_what_is_registered() -> None:
     ],
 )
 def test_the_type_of_application(uris: tuple[str, ...], expected: str) -> None:
-    assert About(name="x", redirect_uris=uris).application_type == expected
+    assert ClientMetadata(name="x", redirect_uris=uris).application_type == expected
 
 
 @pytest.mark.parametrize(
@@ -156,20 +158,20 @@ def test_given_credentials_of_another_server_are_an_error() -> None:
         pytest.fail("nothing may be sent")
 
     with pytest.raises(Untrusted, match="registered with"):
-        get(server(), never, given=GIVEN.at("https://other.example"), document=DOCUMENT)
+        get(server(), never, configured=GIVEN.at("https://other.example"), document=DOCUMENT)
 
 
 @pytest.mark.parametrize(
     "known",
     [
-        Client(id="known", issuer="https://other.example", redirect_uris=ABOUT.redirect_uris),
-        Client(id="known", redirect_uris=ABOUT.redirect_uris),
-        Client(id="known", issuer=ISSUER, secret="s", secret_until=NOW, redirect_uris=ABOUT.redirect_uris),
-        Client(id="known", issuer=ISSUER, redirect_uris=("http://127.0.0.1:9/callback",)),
+        OAuthClient(id="known", issuer="https://other.example", redirect_uris=ABOUT.redirect_uris),
+        OAuthClient(id="known", redirect_uris=ABOUT.redirect_uris),
+        OAuthClient(id="known", issuer=ISSUER, secret="s", secret_until=NOW, redirect_uris=ABOUT.redirect_uris),
+        OAuthClient(id="known", issuer=ISSUER, redirect_uris=("http://127.0.0.1:9/callback",)),
     ],
 )
-def test_a_registration_that_is_of_no_use_is_made_again(known: Client) -> None:
-    assert get(server(), known=known)[0].id == "new"
+def test_a_registration_that_is_of_no_use_is_made_again(known: OAuthClient) -> None:
+    assert get(server(), registered=known)[0].id == "new"
 
 
 def test_the_document_of_a_client() -> None:
@@ -194,4 +196,4 @@ def test_urls_that_are_no_client(url: str) -> None:
 )
 def test_redirects_that_would_give_the_code_away(uri: str) -> None:
     with pytest.raises(LocalError):
-        About(name="x", redirect_uris=(uri,))
+        ClientMetadata(name="x", redirect_uris=(uri,))

@@ -15,7 +15,7 @@ def test_a_parameter_is_split() -> None:
 @given(st.text())
 def test_what_is_split_can_be_sent(text: str) -> None:
     found = scopes.split(text)
-    assert scopes.checked(found) == found
+    assert scopes.check_scopes(found) == found
     assert scopes.split(" ".join(found)) == found
 
 
@@ -26,7 +26,7 @@ def test_there_are_not_endlessly_many() -> None:
 @pytest.mark.parametrize("scope", ["", "a b", 'a"', "a\\b", "ü", "a\n"])
 def test_our_own_must_be_scopes(scope: str) -> None:
     with pytest.raises(LocalError):
-        scopes.checked([scope])
+        scopes.check_scopes([scope])
 
 
 @pytest.mark.parametrize(

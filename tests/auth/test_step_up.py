@@ -12,34 +12,34 @@ def wants(*scopes: str) -> Challenge:
 
 
 def test_what_was_asked_for_stays() -> None:
-    step = StepUp().again(wants("write"), ("read",), ("read",))
+    step = StepUp().next_attempt(wants("write"), ("read",), ("read",))
     assert (step.tries, step.wanted) == (1, ("read", "write"))
-    step = step.again(wants("admin"), step.wanted, step.wanted)
+    step = step.next_attempt(wants("admin"), step.wanted, step.wanted)
     assert (step.tries, step.wanted) == (2, ("read", "write", "admin"))
 
 
 def test_a_server_that_is_never_content() -> None:
     step, requested = StepUp(), ("s",)
     for number in range(MAX_TRIES):
-        step = step.again(wants(f"s{number}"), requested, requested)
+        step = step.next_attempt(wants(f"s{number}"), requested, requested)
         requested = step.wanted
-    with pytest.raises(AuthorizationFailed, match=r"again and again \(More\)"):
-        step.again(wants("s99"), requested, requested)
+    with pytest.raises(AuthorizationFailed, match=r"after 2 requests for more permissions \(More\)"):
+        step.next_attempt(wants("s99"), requested, requested)
 
 
 def test_a_server_that_wants_what_the_token_has() -> None:
     for granted in (("a", "b"), None):
         with pytest.raises(AuthorizationFailed, match="all the permissions"):
-            StepUp().again(wants("a"), ("a", "b"), granted)
+            StepUp().next_attempt(wants("a"), ("a", "b"), granted)
 
 
 def test_a_server_that_names_nothing() -> None:
     with pytest.raises(AuthorizationFailed, match="all the permissions"):
-        StepUp().again(wants(), ("a",), ("a",))
+        StepUp().next_attempt(wants(), ("a",), ("a",))
 
 
 def test_a_scope_that_was_asked_for_but_not_granted_is_asked_for_once_more() -> None:
-    step = StepUp().again(wants("b"), ("a", "b"), ("a",))
+    step = StepUp().next_attempt(wants("b"), ("a", "b"), ("a",))
     assert step.wanted == ("a", "b")
     with pytest.raises(AuthorizationFailed, match="all the permissions"):
-        step.again(wants("b"), step.wanted, ("a",))
+        step.next_attempt(wants("b"), step.wanted, ("a",))

@@ -10,22 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dovetail.auth import jwt
-from dovetail.auth.client_authentication import Client
+from dovetail.auth.client_authentication import OAuthClient
 from dovetail.auth.dpop import Proof
 from dovetail.auth.errors import AuthorizationFailed, TokenRefused, UnknownKey
-from dovetail.auth.grants import Means
+from dovetail.auth.grants import TokenRequestContext
 from dovetail.auth.http import Response
 from dovetail.auth.jwk import ALGORITHMS, SigningKey
 from dovetail.auth.metadata import AuthorizationServer
 from dovetail.auth.token_verification import (
-    KeyStore,
+    IssuerKeys,
     Principal,
-    Rules,
     StaticTokens,
+    TokenRules,
     check_binding,
     fetch_keys,
     introspect,
-    principal,
+    principal_from_claims,
 )
 from dovetail.protocol.errors import LocalError
 from tests.auth.web import Web
@@ -34,7 +34,7 @@ ISSUER = "https://auth.example.com"
 US = "https://mcp.example.com/mcp"
 NOW = 1_800_000_000.0
 KEY = SigningKey.generate(kid="k1")
-RULES = Rules(issuer=ISSUER, audience=(US,))
+RULES = TokenRules(issuer=ISSUER, audience=(US,))
 CLAIMS: dict[str, Any] = {
     "iss": ISSUER,
     "aud": US,
@@ -108,7 +108,7 @@ def test_newer_keys_may_help() -> None:
 )
 def test_rules_that_would_let_anybody_in(rules: dict[str, Any]) -> None:
     with pytest.raises(LocalError):
-        Rules(**{"issuer": ISSUER, "audience": (US,), **rules})
+        TokenRules(**{"issuer": ISSUER, "audience": (US,), **rules})
 
 
 @pytest.mark.parametrize(
@@ -123,11 +123,11 @@ def test_rules_that_would_let_anybody_in(rules: dict[str, Any]) -> None:
     ],
 )
 def test_scopes_of_a_token(claims: dict[str, Any], expected: tuple[str, ...]) -> None:
-    assert principal({"sub": "x", **claims}).scopes == expected
+    assert principal_from_claims({"sub": "x", **claims}).scopes == expected
 
 
 def test_a_client_that_acts_for_itself() -> None:
-    assert principal({"azp": "app"}).subject == "app"
+    assert principal_from_claims({"azp": "app"}).subject == "app"
 
 
 def test_principals_are_told_apart() -> None:
@@ -150,7 +150,7 @@ def test_principals_are_told_apart() -> None:
 )
 def test_any_claims_are_taken_or_refused(claims: dict[str, Any]) -> None:
     with contextlib.suppress(TokenRefused):
-        assert principal(claims).subject
+        assert principal_from_claims(claims).subject
 
 
 PLAIN, BOUND = Principal(subject="a"), Principal(subject="a", thumbprint="t")
@@ -190,22 +190,22 @@ def test_keys_are_fetched() -> None:
 
 
 def test_when_keys_are_fetched() -> None:
-    assert KeyStore().due(0)
-    store = KeyStore((), NOW)
-    assert not store.due(NOW + 3599) and store.due(NOW + 3600)
-    assert not store.due(NOW + 29, unknown=True) and store.due(NOW + 30, unknown=True)
+    assert IssuerKeys().is_due(0)
+    keys = IssuerKeys((), NOW)
+    assert not keys.is_due(NOW + 3599) and keys.is_due(NOW + 3600)
+    assert not keys.is_due(NOW + 29, unknown=True) and keys.is_due(NOW + 30, unknown=True)
 
 
 ASK = ISSUER + "/introspect"
-MEANS = Means(
-    AuthorizationServer(issuer=ISSUER, introspection_endpoint=ASK), Client(id="us", secret="s"), NOW, os.urandom
+MEANS = TokenRequestContext(
+    AuthorizationServer(issuer=ISSUER, introspection_endpoint=ASK), OAuthClient(id="us", secret="s"), NOW, os.urandom
 )
 
 
 def ask(answer: Any) -> Principal:
     web = Web({ASK: answer})
     found = web.run(introspect(MEANS, "the token", [US]))
-    assert b"token=the+token" in web.asked[0].body and web.asked[0].headers["authorization"].startswith("Basic ")
+    assert b"token=the+token" in web.requests[0].body and web.requests[0].headers["authorization"].startswith("Basic ")
     return found
 
 
@@ -260,8 +260,10 @@ def test_fixed_tokens() -> None:
 
 def test_a_principal_of_another_issuer_has_another_name() -> None:
     own, other, unsaid = (Principal(subject="ada", issuer=issuer) for issuer in ("https://a", "https://b", None))
-    assert own.name_to("https://a") == unsaid.name_to("https://a") == unsaid.name_to(None) == "ada"
-    posing = Principal(subject=other.name_to("https://a"), issuer="https://a")
-    names = {who.name_to("https://a") for who in (own, other, posing)}
+    assert (
+        own.name_for_issuer("https://a") == unsaid.name_for_issuer("https://a") == unsaid.name_for_issuer(None) == "ada"
+    )
+    posing = Principal(subject=other.name_for_issuer("https://a"), issuer="https://a")
+    names = {who.name_for_issuer("https://a") for who in (own, other, posing)}
     assert len(names) == 3
-    assert other.name_to(None) == other.name_to("https://a")
+    assert other.name_for_issuer(None) == other.name_for_issuer("https://a")

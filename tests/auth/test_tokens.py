@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.auth.client_authentication import Client
+from dovetail.auth.client_authentication import OAuthClient
 from dovetail.auth.errors import AuthorizationFailed, Denied, Untrusted
 from dovetail.auth.http import Response
 from dovetail.auth.tokens import Account, Tokens, read_tokens
@@ -127,7 +127,7 @@ def test_when_it_is_renewed(lasts: float | None, passed: float, due: bool, over:
 
 def account(**more: Any) -> Account:
     tokens = Tokens(access_token="HUSH-a", refresh_token="HUSH-r", obtained_at=NOW, expires_at=NOW + 60, scopes=("x",))
-    client = Client(id="me", issuer=ISSUER, secret="HUSH-s", redirect_uris=("http://127.0.0.1:1/cb",))
+    client = OAuthClient(id="me", issuer=ISSUER, secret="HUSH-s", redirect_uris=("http://127.0.0.1:1/cb",))
     given: dict[str, Any] = {
         "resource": "https://mcp.example.com",
         "issuer": ISSUER,
@@ -161,7 +161,7 @@ def test_what_is_no_login(content: bytes) -> None:
 def test_a_login_with_the_client_of_another_server_is_not_used() -> None:
     with pytest.raises(LocalError, match="log in again"):
         Account.decode(account(issuer="https://evil.example").encode())
-    portable = Client(id="https://app.example/c.json", portable=True)
+    portable = OAuthClient(id="https://app.example/c.json", portable=True)
     assert Account.decode(account(client=portable).encode()).client == portable
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dovetail.auth import url_guard
 from dovetail.auth.errors import Untrusted
-from dovetail.auth.url_guard import check_url, kind, redirected, refusal, screen
+from dovetail.auth.url_guard import address_kind, allowed_addresses, check_url, redirect_target, refusal_reason
 
 CLOUD = "169.254.169.254"
 
@@ -72,10 +72,10 @@ def test_urls_that_may_not(url: str) -> None:
 
 
 def test_only_who_is_on_this_machine_may_name_it() -> None:
-    check_url("http://127.0.0.1:1/a", "It", beside="http://localhost:2/mcp")
+    check_url("http://127.0.0.1:1/a", "It", source="http://localhost:2/mcp")
     for url in ("http://127.0.0.1:1/a", "https://localhost/a", "https://[::1]/", "https://[::ffff:127.0.0.1]/"):
-        with pytest.raises(Untrusted, match="on this machine"):
-            check_url(url, "It", beside="https://example.com/mcp")
+        with pytest.raises(Untrusted, match="on a loopback host"):
+            check_url(url, "It", source="https://example.com/mcp")
 
 
 def test_a_password_in_a_url_is_not_told_on() -> None:
@@ -157,8 +157,8 @@ SPECIAL = [
 
 @pytest.mark.parametrize(("address", "expected"), SPECIAL)
 def test_special_addresses_are_refused(address: str, expected: str) -> None:
-    assert kind(ip_address(address)) == expected
-    assert refusal(address) == f"it is a {expected} address"
+    assert address_kind(ip_address(address)) == expected
+    assert refusal_reason(address) == f"it is a {expected} address"
 
 
 @pytest.mark.parametrize(
@@ -170,13 +170,13 @@ def test_special_addresses_are_refused(address: str, expected: str) -> None:
     ],
 )
 def test_public_addresses_are_not(address: str) -> None:
-    assert kind(ip_address(address)) is None
-    assert refusal(address) is None
+    assert address_kind(ip_address(address)) is None
+    assert refusal_reason(address) is None
 
 
 @pytest.mark.parametrize("text", ["", "localhost", "127.1", "fe80::1%eth0", "1.2.3.4/8", "0x7f.0.0.1"])
 def test_what_is_no_address_is_refused(text: str) -> None:
-    assert refusal(text) == "it is not an address"
+    assert refusal_reason(text) == "it is not an address"
 
 
 @given(st.ip_addresses())
@@ -185,7 +185,7 @@ def test_python_agrees_on_what_is_not_global(address: IPv4Address | IPv6Address)
     if not address.is_global and not url_guard._embedded(
         address if isinstance(address, IPv6Address) else IPv6Address("::1")
     ):
-        assert refusal(str(address)) is not None
+        assert refusal_reason(str(address)) is not None
 
 
 @pytest.mark.parametrize(
@@ -212,36 +212,36 @@ def test_python_agrees_on_what_is_not_global(address: IPv4Address | IPv6Address)
     ],
 )
 def test_a_server_may_name_its_neighbours(address: str, home: str, allowed: bool) -> None:
-    assert (refusal(address, [home]) is None) is allowed
+    assert (refusal_reason(address, [home]) is None) is allowed
 
 
 def test_only_good_addresses_of_a_host_are_left() -> None:
     parts = check_url("https://example.com/x", "It")
-    assert screen(parts, ["10.0.0.1", "8.8.8.8", CLOUD]) == ["8.8.8.8"]
+    assert allowed_addresses(parts, ["10.0.0.1", "8.8.8.8", CLOUD]) == ["8.8.8.8"]
     with pytest.raises(
-        Untrusted, match=r"example\.com must not be connected to \(10\.0\.0\.1: it is a private address"
+        Untrusted, match=r"example\.com is not allowed as a target \(10\.0\.0\.1: it is a private address"
     ):
-        screen(parts, ["10.0.0.1", CLOUD])
+        allowed_addresses(parts, ["10.0.0.1", CLOUD])
     with pytest.raises(Untrusted, match="no address"):
-        screen(parts, [])
+        allowed_addresses(parts, [])
 
 
 def test_without_tls_a_name_must_lead_to_this_machine() -> None:
     parts = check_url("http://app.localhost/x", "It")
-    assert screen(parts, ["8.8.8.8", "127.0.0.1", "::1"], ["127.0.0.1"]) == ["127.0.0.1", "::1"]
+    assert allowed_addresses(parts, ["8.8.8.8", "127.0.0.1", "::1"], ["127.0.0.1"]) == ["127.0.0.1", "::1"]
     for addresses in (["8.8.8.8"], ["10.0.0.1"]):
-        with pytest.raises(Untrusted, match=r"not on this machine|private"):
-            screen(parts, addresses, ["127.0.0.1"])
+        with pytest.raises(Untrusted, match=r"not a loopback address|private"):
+            allowed_addresses(parts, addresses, ["127.0.0.1"])
     with pytest.raises(Untrusted, match="loopback"):
-        screen(parts, ["127.0.0.1"], ["8.8.8.8"])
+        allowed_addresses(parts, ["127.0.0.1"], ["8.8.8.8"])
 
 
 def test_redirects_stay_within_the_origin() -> None:
-    assert redirected("https://a.com/x", "/y", "It") == "https://a.com/y"
-    assert redirected("https://a.com/x", "https://A.com:443/y?z", "It") == "https://A.com:443/y?z"
+    assert redirect_target("https://a.com/x", "/y", "It") == "https://a.com/y"
+    assert redirect_target("https://a.com/x", "https://A.com:443/y?z", "It") == "https://A.com:443/y?z"
     for location in (
         *("https://b.com/y", "//b.com/y", "http://a.com/y", "https://a.com:444/", "javascript:x", "http://127.0.0.1/"),
         *("https://a.com@b.com/", "https://a.com/\r\nx"),
     ):
         with pytest.raises(Untrusted):
-            redirected("https://a.com/x", location, "It")
+            redirect_target("https://a.com/x", location, "It")

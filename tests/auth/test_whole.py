@@ -19,14 +19,14 @@ from dovetail.auth import (
     scopes,
     token_verification,
 )
-from dovetail.auth.authorization_code import Login
+from dovetail.auth.authorization_code import AuthorizationRequest
 from dovetail.auth.challenge import Challenge
-from dovetail.auth.client_authentication import Client
-from dovetail.auth.discovery import Discovered
+from dovetail.auth.client_authentication import OAuthClient
+from dovetail.auth.discovery import DiscoveryResult
 from dovetail.auth.errors import Denied, TokenRefused, Untrusted
 from dovetail.auth.http import Request, Response
 from dovetail.auth.jwk import SigningKey
-from dovetail.auth.metadata import ProtectedResource, write_protected
+from dovetail.auth.metadata import ProtectedResource, encode_protected_resource
 from dovetail.auth.step_up import StepUp
 from dovetail.auth.tokens import Account, Tokens
 from tests.auth.web import Web
@@ -36,7 +36,7 @@ SERVER = "https://mcp.example.com/mcp"
 METADATA = "https://mcp.example.com/.well-known/oauth-protected-resource/mcp"
 HONEST, EVIL = "https://honest.example", "https://evil.example"
 BACK = "http://127.0.0.1:3000/callback"
-ABOUT = registration.About(name="Dovetail", redirect_uris=(BACK,))
+ABOUT = registration.ClientMetadata(name="Dovetail", redirect_uris=(BACK,))
 
 
 class Issuer:
@@ -48,7 +48,7 @@ class Issuer:
         self.clients: list[str] = []
         self.codes: dict[str, dict[str, str]] = {}
         self.refresh_tokens: dict[str, dict[str, str]] = {}
-        self.seen = dpop.Replays()
+        self.seen = dpop.UsedProofs()
 
     def pages(self) -> dict[str, Any]:
         card = {
@@ -72,7 +72,7 @@ class Issuer:
         self.clients.append(f"{self.url}/client{len(self.clients)}")
         return Response(201, {}, msgspec.json.encode({"client_id": self.clients[-1]}))
 
-    def visit(self, login: Login) -> str:
+    def visit(self, login: AuthorizationRequest) -> str:
         """What the browser does: the user agrees, and is sent back."""
         asked = {name: value for name, [value] in parse_qs(urlsplit(login.url).query).items()}
         assert login.url.startswith(self.url + "/authorize?") and asked["client_id"] in self.clients
@@ -111,27 +111,31 @@ class World:
         self.belongs_to(HONEST)
 
     def belongs_to(self, issuer: str) -> None:
-        self.web.pages[METADATA] = write_protected(ProtectedResource(resource=SERVER, authorization_servers=(issuer,)))
+        self.web.pages[METADATA] = encode_protected_resource(
+            ProtectedResource(resource=SERVER, authorization_servers=(issuer,))
+        )
 
-    def discover(self, asked: Challenge = challenge.NOTHING) -> Discovered:
+    def discover(self, asked: Challenge = challenge.NO_CHALLENGE) -> DiscoveryResult:
         return self.web.run(discovery.discover(SERVER, asked))
 
     def begin(
-        self, found: Discovered, known: Client | None = None, scope: tuple[str, ...] = ("read",)
-    ) -> tuple[Login, Client]:
-        client = self.web.run(registration.obtain(found.server, ABOUT, now=NOW, known=known))
-        login = authorization_code.begin(
+        self, found: DiscoveryResult, known: OAuthClient | None = None, scope: tuple[str, ...] = ("read",)
+    ) -> tuple[AuthorizationRequest, OAuthClient]:
+        client = self.web.run(registration.get_client(found.server, ABOUT, now=NOW, registered=known))
+        login = authorization_code.build_request(
             found.server, client, redirect_uri=BACK, resource=found.resource, scope=scope, random=os.urandom
         )
         return login, client
 
-    def means(self, found: Discovered, client: Client, prover: dpop.Prover | None = None) -> grants.Means:
-        return grants.Means(found.server, client, NOW, os.urandom, prover)
+    def means(
+        self, found: DiscoveryResult, client: OAuthClient, prover: dpop.Prover | None = None
+    ) -> grants.TokenRequestContext:
+        return grants.TokenRequestContext(found.server, client, NOW, os.urandom, prover)
 
     def admit(self, token: str, issuer: Issuer) -> token_verification.Principal:
         """What the server does with a token."""
         store = self.web.run(token_verification.fetch_keys(issuer.url + "/keys", NOW))
-        return token_verification.Rules(issuer=HONEST, audience=(SERVER,)).check(token, store.keys, NOW)
+        return token_verification.TokenRules(issuer=HONEST, audience=(SERVER,)).check(token, store.keys, NOW)
 
 
 @pytest.fixture
@@ -145,7 +149,7 @@ def test_from_a_refusal_to_a_token_and_on(world: World) -> None:
     assert found.protected
     wanted = scopes.select(asked.scopes, found.protected.scopes_supported, found.server.scopes_supported)
     login, client = world.begin(found, scope=wanted)
-    code = authorization_code.finish(login, world.honest.visit(login))
+    code = authorization_code.read_response(login, world.honest.visit(login))
     tokens = world.web.run(grants.exchange_code(world.means(found, client), login, code))
     who = world.admit(tokens.access_token, world.honest)
     assert who.subject == "ada" and who.scopes == ("read", "offline_access")
@@ -161,11 +165,11 @@ def test_from_a_refusal_to_a_token_and_on(world: World) -> None:
         world.web.run(grants.refresh(world.means(found, client), first, account.resource))
 
     more = challenge.read({"www-authenticate": challenge.write(error="insufficient_scope", scope=["write"])})
-    step = StepUp().again(more, account.requested, renewed.tokens.scopes)
+    step = StepUp().next_attempt(more, account.requested, renewed.tokens.scopes)
     login, _ = world.begin(found, known=client, scope=step.wanted)
     tokens = world.web.run(
         grants.exchange_code(
-            world.means(found, client), login, authorization_code.finish(login, world.honest.visit(login))
+            world.means(found, client), login, authorization_code.read_response(login, world.honest.visit(login))
         )
     )
     assert world.admit(tokens.access_token, world.honest).scopes == ("read", "offline_access", "write")
@@ -178,14 +182,14 @@ def test_a_server_that_moves_to_another_authorization_server(world: World) -> No
     moved = world.discover()
     _, other = world.begin(moved, known=client)
     assert other.issuer == EVIL and other.id in world.evil.clients
-    sent = [request for request in world.web.asked if request.url.startswith(EVIL)]
+    sent = [request for request in world.web.requests if request.url.startswith(EVIL)]
     assert not any(client.id.encode() in request.body for request in sent)
 
 
 def test_with_a_key_from_the_login_to_the_request(world: World) -> None:
     found, prover = world.discover(), dpop.Prover(SigningKey.generate())
     login, client = world.begin(found)
-    code = authorization_code.finish(login, world.honest.visit(login))
+    code = authorization_code.read_response(login, world.honest.visit(login))
     tokens = world.web.run(grants.exchange_code(world.means(found, client, prover), login, code))
     who = world.admit(tokens.access_token, world.honest)
     shown = prover.prove("POST", SERVER, now=NOW, random=os.urandom, token=tokens.access_token)
@@ -213,10 +217,10 @@ def test_mix_up(world: World) -> None:
     world.honest.clients.append(login.client_id)
     to_honest = msgspec.structs.replace(login, url=login.url.replace(EVIL, HONEST, 1))
     answer = world.honest.visit(to_honest)
-    before = len(world.web.asked)
+    before = len(world.web.requests)
     with pytest.raises(Untrusted, match="iss"):
-        authorization_code.finish(login, answer)
-    assert len(world.web.asked) == before
+        authorization_code.read_response(login, answer)
+    assert len(world.web.requests) == before
 
 
 def test_a_code_of_somebody_else_is_of_no_use(world: World) -> None:
@@ -224,11 +228,11 @@ def test_a_code_of_somebody_else_is_of_no_use(world: World) -> None:
     found = world.discover()
     victim, client = world.begin(found)
     attacker, _ = world.begin(found, known=client)
-    stolen = authorization_code.finish(victim, world.honest.visit(victim))
+    stolen = authorization_code.read_response(victim, world.honest.visit(victim))
     with pytest.raises(Denied, match="PKCE"):
         world.web.run(grants.exchange_code(world.means(found, client), attacker, stolen))
     with pytest.raises(Untrusted, match="state"):
-        authorization_code.finish(victim, world.honest.visit(attacker))
+        authorization_code.read_response(victim, world.honest.visit(attacker))
 
 
 def test_tokens_of_others_do_not_open_the_server(world: World) -> None:
@@ -246,7 +250,7 @@ def test_tokens_of_others_do_not_open_the_server(world: World) -> None:
 def test_no_secret_is_in_any_url(world: World) -> None:
     found = world.discover()
     login, client = world.begin(found)
-    code = authorization_code.finish(login, world.honest.visit(login))
+    code = authorization_code.read_response(login, world.honest.visit(login))
     tokens: Tokens = world.web.run(grants.exchange_code(world.means(found, client), login, code))
     for url in (*world.web.urls, login.url):
         for secret in (code, login.verifier, tokens.access_token, tokens.refresh_token):

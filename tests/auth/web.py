@@ -1,19 +1,35 @@
-"""A web of documents for flows, which remembers what it was asked for."""
+"""A fake web of documents for flows, which records the requests; and the driver of a flow."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from dovetail.auth.http import Flow, Request, Response, T, drive
+from dovetail.auth.http import Flow, Request, Response, T
+
+
+def drive(flow: Flow[T], send: Callable[[Request], Response]) -> T:
+    """Run a flow to its end with responses from `send`."""
+    try:
+        request = next(flow)
+        while True:
+            try:
+                response = send(request)
+            except Exception as problem:
+                request = flow.throw(problem)
+            else:
+                request = flow.send(response)
+    except StopIteration as end:
+        return end.value
 
 
 class Web:
     def __init__(self, pages: dict[str, Any]) -> None:
         self.pages = pages
-        self.asked: list[Request] = []
+        self.requests: list[Request] = []
 
     def send(self, request: Request) -> Response:
-        self.asked.append(request)
+        self.requests.append(request)
         page = self.pages.get(request.url, 404)
         if callable(page):
             page = page(request)
@@ -28,4 +44,4 @@ class Web:
 
     @property
     def urls(self) -> list[str]:
-        return [request.url for request in self.asked]
+        return [request.url for request in self.requests]

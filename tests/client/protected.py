@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 from dovetail.auth.jwk import PublicKey
-from dovetail.auth.jwt import take_apart
+from dovetail.auth.jwt import parse_unverified
 from tests.client.site import Site
 from tests.support.scripted import discovery
 from tests.transports.http.handmade import RecordedRequest, ResponseWriter
@@ -135,5 +135,5 @@ class Protected(Site):
         if self.client_key is None:
             basic = base64.b64encode(b"robot:secret").decode()
             return asked.headers.get("authorization") == f"Basic {basic}"
-        proof = take_apart(fields["client_assertion"])
-        return self.client_key.check(proof.signed, proof.signature) and proof.claims["sub"] == "robot"
+        proof = parse_unverified(fields["client_assertion"])
+        return self.client_key.verify(proof.signed, proof.signature) and proof.claims["sub"] == "robot"

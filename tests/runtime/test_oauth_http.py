@@ -82,16 +82,16 @@ class TestPlaces:
         "url", ["https://169.254.169.254/", "https://192.168.0.1/", "https://[fd00:ec2::254]/", "https://100.64.0.1/"]
     )
     async def test_an_address_that_is_not_for_us(self, url: str):
-        with pytest.raises(Untrusted, match="must not be connected to"):
+        with pytest.raises(Untrusted, match="is not allowed as a target"):
             await OAuthHttp("http://127.0.0.1/mcp", HttpOptions()).send(get(url))
 
     @pytest.mark.parametrize("options", [HttpOptions(proxy="http://127.0.0.1:9"), HttpOptions()])
     async def test_this_machine_for_who_is_not_on_it(self, options: HttpOptions):
-        with pytest.raises(Untrusted, match="is on this machine"):
+        with pytest.raises(Untrusted, match="is on a loopback host"):
             await OAuthHttp("https://example.com/mcp", options).send(get("http://127.0.0.1:1/"))
 
     async def test_a_proxy_does_not_help(self):
-        with pytest.raises(Untrusted, match="must not be connected to"):
+        with pytest.raises(Untrusted, match="is not allowed as a target"):
             await OAuthHttp("https://example.com/mcp", HttpOptions(proxy="http://127.0.0.1:9")).send(
                 get("https://169.254.169.254/")
             )

@@ -1,4 +1,4 @@
-"""The way through the user's browser: where it is sent, and what it brings back.
+"""Authorization code grant: the request that the browser opens, and the response that comes back.
 
 2026-07-28 authorization, "Authorization Flow Steps" and "Authorization Response Validation"; RFC 6749, section 4.1;
 RFC 9207.
@@ -13,16 +13,16 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import msgspec
 
 from . import pkce, scopes
-from .client_authentication import Client
-from .errors import AuthorizationFailed, Denied, Untrusted, plain
+from .client_authentication import OAuthClient
+from .errors import AuthorizationFailed, Denied, Untrusted, printable
 from .http import Random
 from .jwk import encode64
 from .metadata import AuthorizationServer
 from .registration import check_redirect
 
-MAX_ANSWER = 16 * 1024
+MAX_RESPONSE = 16 * 1024
 MAX_FIELDS = 50
-_OURS = frozenset(
+_CLIENT_PARAMETERS = frozenset(
     {
         *("response_type", "client_id", "redirect_uri", "scope", "state", "resource", "prompt"),
         *("code_challenge", "code_challenge_method", "dpop_jkt", "request", "request_uri", "response_mode"),
@@ -30,14 +30,14 @@ _OURS = frozenset(
 )
 
 
-class Login(msgspec.Struct, frozen=True, kw_only=True):
-    """One login that was begun: kept until its answer comes, used for one answer only."""
+class AuthorizationRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """An authorization request in progress: kept until its response arrives, and used for one response only."""
 
     url: str
-    """Where to send the browser."""
+    """The URL to open in the browser."""
     issuer: str
     iss_expected: bool
-    """Whether the server said that its answers name it."""
+    """The server declares that its responses name it (RFC 9207)."""
     client_id: str
     redirect_uri: str
     resource: str
@@ -49,27 +49,31 @@ class Login(msgspec.Struct, frozen=True, kw_only=True):
         return f"Login(issuer={self.issuer!r}, resource={self.resource!r})"
 
 
-def begin(
+def build_request(
     server: AuthorizationServer,
-    client: Client,
+    client: OAuthClient,
     *,
     redirect_uri: str,
     resource: str,
     scope: Iterable[str],
     random: Random,
     dpop_thumbprint: str | None = None,
-) -> Login:
-    """Begin a login; a server that does not offer PKCE is refused."""
+) -> AuthorizationRequest:
+    """Build an authorization request; a server that does not support PKCE is refused."""
     server.check_pkce()
     client = client.at(server.issuer)
     check_redirect(redirect_uri)
     endpoint = server.authorization_endpoint
     if endpoint is None:
-        raise AuthorizationFailed(f"{plain(server.issuer)} has no page where a user could log in")
-    named = {name for name, _ in parse_qsl(urlsplit(endpoint).query, keep_blank_values=True)}
-    if named & _OURS:
-        raise Untrusted(f"The authorization_endpoint of {plain(server.issuer)} sets what the client must set itself")
-    verifier, state, chosen = pkce.new_verifier(random), encode64(random(32)), scopes.checked(scope)
+        raise AuthorizationFailed(
+            f"{printable(server.issuer)} has no authorization_endpoint, so that nobody can log in there"
+        )
+    fixed_parameters = {name for name, _ in parse_qsl(urlsplit(endpoint).query, keep_blank_values=True)}
+    if fixed_parameters & _CLIENT_PARAMETERS:
+        raise Untrusted(
+            f"The authorization_endpoint of {printable(server.issuer)} sets parameters that the client must set itself"
+        )
+    verifier, state, requested_scopes = pkce.new_verifier(random), encode64(random(32)), scopes.check_scopes(scope)
     fields = {
         "response_type": "code",
         "client_id": client.id,
@@ -79,55 +83,55 @@ def begin(
         "code_challenge_method": pkce.METHOD,
         "resource": resource,
     }
-    if chosen:
-        fields["scope"] = " ".join(chosen)
-    if scopes.OFFLINE in chosen:
-        fields["prompt"] = "consent"  # OpenID Connect Core, section 11: without it, it is ignored
+    if requested_scopes:
+        fields["scope"] = " ".join(requested_scopes)
+    if scopes.OFFLINE in requested_scopes:
+        fields["prompt"] = "consent"  # OpenID Connect Core, section 11: without it, the scope is ignored
     if dpop_thumbprint is not None:
         fields["dpop_jkt"] = dpop_thumbprint
-    return Login(
+    return AuthorizationRequest(
         url=f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(fields)}",
         issuer=server.issuer,
         iss_expected=server.authorization_response_iss_parameter_supported,
         client_id=client.id,
         redirect_uri=redirect_uri,
         resource=resource,
-        scopes=chosen,
+        scopes=requested_scopes,
         state=state,
         verifier=verifier,
     )
 
 
-def finish(login: Login, answer: str) -> str:
-    """The code in an answer, which is the address that the browser was sent back to, or its query.
+def read_response(request: AuthorizationRequest, response: str) -> str:
+    """The code in an authorization response: the URL that the browser was redirected to, or its query.
 
-    Nothing of an answer is used or told on before it is known to be for this login, and from its server.
+    Nothing in a response is used or shown before it is known to be for this request, and from its server.
     """
-    fields = _fields(answer)
-    if not compare_digest(fields.get("state", "").encode(errors="replace"), login.state.encode()):
-        raise Untrusted("The answer to a login is not for the one that was begun here (state)")
+    fields = _fields(response)
+    if not compare_digest(fields.get("state", "").encode(errors="replace"), request.state.encode()):
+        raise Untrusted("The authorization response is for another request than the one made here (state)")
     issuer = fields.get("iss")
-    if issuer is None and login.iss_expected:
-        raise Untrusted(f"The answer to a login does not say that it is from {plain(login.issuer)} (iss)")
-    if issuer is not None and issuer != login.issuer:
-        raise Untrusted(f"The answer to a login is not from {plain(login.issuer)} (iss)")
+    if issuer is None and request.iss_expected:
+        raise Untrusted(f"The authorization response does not say that it is from {printable(request.issuer)} (iss)")
+    if issuer is not None and issuer != request.issuer:
+        raise Untrusted(f"The authorization response is not from {printable(request.issuer)} (iss)")
     if "error" in fields:
         raise Denied(fields["error"], fields.get("error_description", ""))
     code = fields.get("code")
     if not code:
-        raise AuthorizationFailed("The answer to a login has no code")
+        raise AuthorizationFailed("The authorization response has no code")
     return code
 
 
-def _fields(answer: str) -> dict[str, str]:
-    if len(answer) > MAX_ANSWER:
-        raise Untrusted("The answer to a login is too long")
+def _fields(response: str) -> dict[str, str]:
+    if len(response) > MAX_RESPONSE:
+        raise Untrusted("The authorization response is too long")
     try:
-        query = urlsplit(answer).query if answer.startswith(("http://", "https://")) else answer.removeprefix("?")
+        query = urlsplit(response).query if response.startswith(("http://", "https://")) else response.removeprefix("?")
         pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=MAX_FIELDS)
     except ValueError:
-        raise Untrusted("The answer to a login cannot be read, or has too many fields") from None
+        raise Untrusted("The authorization response cannot be read, or has too many parameters") from None
     fields = dict(pairs)
     if len(fields) != len(pairs):
-        raise Untrusted("The answer to a login says something twice")  # RFC 6749, section 3.1
+        raise Untrusted("The authorization response has a parameter twice")  # RFC 6749, section 3.1
     return fields

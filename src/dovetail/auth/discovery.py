@@ -1,4 +1,4 @@
-"""From the URL of a server to the authorization server that gives out tokens for it.
+"""Discovery of the authorization server that issues tokens for an MCP server.
 
 2026-07-28 authorization server discovery; for servers of the first revision with authorization also
 2025-03-26 authorization, "Server Metadata Discovery".
@@ -12,110 +12,119 @@ from urllib.parse import urlsplit
 import msgspec
 
 from . import url_guard
-from .challenge import NOTHING, Challenge
-from .errors import AuthorizationFailed, Untrusted, plain
+from .challenge import NO_CHALLENGE, Challenge
+from .errors import AuthorizationFailed, Untrusted, printable
 from .http import Flow, get
-from .metadata import AuthorizationServer, ProtectedResource, canonical, presumed, read_protected, read_server
+from .metadata import (
+    AuthorizationServer,
+    ProtectedResource,
+    canonical_url,
+    default_endpoints,
+    read_authorization_server,
+    read_protected_resource,
+)
 
 MAX_TRIED = 4
-"""How many of the authorization servers of one server are tried."""
+"""The most authorization servers that are tried for one MCP server."""
 
 _PROTECTED = "/.well-known/oauth-protected-resource"
 _OAUTH = "/.well-known/oauth-authorization-server"
 _OPENID = "/.well-known/openid-configuration"
 
 
-class Discovered(msgspec.Struct, frozen=True):
-    """Where to get a token for a server, and what it must be meant for."""
+class DiscoveryResult(msgspec.Struct, frozen=True):
+    """The authorization server for an MCP server, and the resource that tokens must be issued for."""
 
     resource: str
     server: AuthorizationServer
     protected: ProtectedResource | None = None
-    """What the server says of itself; None for one of the first revision with authorization."""
+    """The metadata of the MCP server; None for a server of the first revision with authorization."""
 
 
 def discover(
     server_url: str,
-    challenge: Challenge = NOTHING,
+    challenge: Challenge = NO_CHALLENGE,
     *,
     known: Collection[str] = (),
     headers: Mapping[str, str] | None = None,
-) -> Flow[Discovered]:
-    """Find the authorization server of a server that sent a challenge, or none.
+) -> Flow[DiscoveryResult]:
+    """Find the authorization server of an MCP server; its challenge, if there was one, may name the metadata.
 
-    Of several authorization servers those in `known` come first: there the client is registered already. `headers` go
-    to the server itself, such as the revision that the client prefers.
+    Authorization servers in `known` are tried first, because the client is already registered there. `headers` are
+    sent to the MCP server only, such as the revision that the client prefers.
     """
-    protected = yield from find_protected(server_url, challenge, headers)
+    protected = yield from find_protected_resource(server_url, challenge, headers)
     if protected is None or not protected.authorization_servers:
         server = yield from find_at_origin(server_url, headers)
-        return Discovered(canonical(server_url) if protected is None else protected.resource, server, protected)
+        return DiscoveryResult(
+            canonical_url(server_url) if protected is None else protected.resource, server, protected
+        )
     issuers = sorted(dict.fromkeys(protected.authorization_servers), key=lambda issuer: issuer not in known)
     problem: AuthorizationFailed | None = None
     for issuer in issuers[:MAX_TRIED]:
         try:
-            server = yield from find_server(issuer)
+            server = yield from find_authorization_server(issuer)
         except Untrusted:
             raise
         except AuthorizationFailed as failed:
             problem = problem or failed
         else:
-            return Discovered(protected.resource, server, protected)
+            return DiscoveryResult(protected.resource, server, protected)
     assert problem is not None
     raise problem
 
 
-def find_protected(
-    server_url: str, challenge: Challenge = NOTHING, headers: Mapping[str, str] | None = None
+def find_protected_resource(
+    server_url: str, challenge: Challenge = NO_CHALLENGE, headers: Mapping[str, str] | None = None
 ) -> Flow[ProtectedResource | None]:
-    """The metadata of a server: where its challenge says, else at the well-known places; None if it has none."""
+    """Get the metadata of an MCP server from the URL in its challenge, else from the well-known URLs; None without."""
     named = challenge.resource_metadata
     if named is not None:
-        url_guard.check_url(named, "The address of the metadata", beside=server_url)
-    places = list(protected_places(server_url))
-    home = url_guard.origin(urlsplit(server_url))
-    for url in places if named is None else [named, *(place for place in places if place != named)]:
-        response = yield get(url, headers if url_guard.origin(urlsplit(url)) == home else None)
+        url_guard.check_url(named, "The address of the metadata", source=server_url)
+    urls = list(protected_resource_urls(server_url))
+    server_origin = url_guard.origin(urlsplit(server_url))
+    for url in urls if named is None else [named, *(candidate for candidate in urls if candidate != named)]:
+        response = yield get(url, headers if url_guard.origin(urlsplit(url)) == server_origin else None)
         if response.status == 200:
-            found = read_protected(response.body, url, server_url)
-            if found is not None:
-                return found
+            metadata = read_protected_resource(response.body, url, server_url)
+            if metadata is not None:
+                return metadata
         elif response.status >= 500:
-            # To go on would be to take another authorization server than the one that the server names.
-            raise AuthorizationFailed(f"{plain(url)} answered {response.status} instead of metadata")
+            # Going on could end at another authorization server than the one that the MCP server names.
+            raise AuthorizationFailed(f"{printable(url)} answered {response.status} instead of metadata")
     return None
 
 
-def find_server(issuer: str) -> Flow[AuthorizationServer]:
-    """The metadata of an authorization server."""
+def find_authorization_server(issuer: str) -> Flow[AuthorizationServer]:
+    """Get the metadata of an authorization server."""
     statuses: list[str] = []
-    for url in server_places(issuer):
+    for url in authorization_server_urls(issuer):
         response = yield get(url)
-        found = read_server(response.body, url, (issuer,)) if response.status == 200 else None
-        if found is not None:
-            return found
-        statuses.append(f"{plain(url)}: {response.status}")
-    raise AuthorizationFailed(f"{plain(issuer)} has no metadata of an authorization server ({'; '.join(statuses)})")
+        metadata = read_authorization_server(response.body, url, (issuer,)) if response.status == 200 else None
+        if metadata is not None:
+            return metadata
+        statuses.append(f"{printable(url)}: {response.status}")
+    raise AuthorizationFailed(f"{printable(issuer)} has no metadata of an authorization server ({'; '.join(statuses)})")
 
 
 def find_at_origin(server_url: str, headers: Mapping[str, str] | None = None) -> Flow[AuthorizationServer]:
-    """A server that is its own authorization server: its metadata, or the endpoints it has without any."""
-    parts = urlsplit(canonical(server_url))
+    """Get the metadata of an MCP server that is its own authorization server, or its default endpoints."""
+    parts = urlsplit(canonical_url(server_url))
     base = f"{parts.scheme}://{parts.netloc}"
-    for url in server_places(base):
+    for url in authorization_server_urls(base):
         response = yield get(url, headers)
         if response.status == 200:
-            found = read_server(response.body, url, (base, f"{base}/"))
-            if found is not None:
-                return found
+            metadata = read_authorization_server(response.body, url, (base, f"{base}/"))
+            if metadata is not None:
+                return metadata
         elif response.status >= 500:
-            raise AuthorizationFailed(f"{plain(url)} answered {response.status} instead of metadata")
-    url_guard.check_url(base, "The server")  # tokens go nowhere without protection
-    return presumed(base)
+            raise AuthorizationFailed(f"{printable(url)} answered {response.status} instead of metadata")
+    url_guard.check_url(base, "The server")  # tokens are never sent without TLS
+    return default_endpoints(base)
 
 
-def protected_places(server_url: str) -> Iterator[str]:
-    """Where the metadata of a server may be: at its path, then at the root."""
+def protected_resource_urls(server_url: str) -> Iterator[str]:
+    """The well-known URLs of the metadata of an MCP server: for its path, then for the root."""
     parts = urlsplit(server_url)
     base = f"{parts.scheme}://{parts.netloc}{_PROTECTED}"
     query = f"?{parts.query}" if parts.query else ""
@@ -127,8 +136,8 @@ def protected_places(server_url: str) -> Iterator[str]:
     yield base
 
 
-def server_places(issuer: str) -> Iterator[str]:
-    """Where the metadata of an authorization server may be, in the order of the specification."""
+def authorization_server_urls(issuer: str) -> Iterator[str]:
+    """The well-known URLs of the metadata of an authorization server, in the order of the specification."""
     parts = urlsplit(issuer)
     base, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
     yield f"{base}{_OAUTH}{path}"

@@ -1,60 +1,62 @@
-"""What can go wrong while a client gets a token, or a server checks one.
+"""Authorization errors, of clients that request tokens and of servers that verify them.
 
 DovetailError
-└── AuthorizationFailed   there is no token
-    ├── Untrusted         what came breaks a rule that keeps an attacker out; nothing of it was used
-    ├── Denied            an authorization server or the user said no: error, description
-    ├── LoginNeeded       a server wants a login, and nobody is there who could log in
-    ├── ClientNeeded      there is no client identifier for an authorization server, and no way to get one
-    └── TokenRefused      a token or proof that was shown to us is not valid
-        └── UnknownKey    it names a key that is not among those known; newer ones may hold it
+└── AuthorizationFailed   no token could be obtained
+    ├── Untrusted         data from a peer breaks a security rule; none of it was used
+    ├── Denied            the authorization server, or the user there, refused: error, description
+    ├── LoginNeeded       the server requires a login, and no user can be asked to log in
+    ├── ClientNeeded      the authorization server knows no client of ours, and allows no registration
+    └── TokenRefused      a token or DPoP proof that a client sent is not valid
+        └── UnknownKey    it is signed with an unknown key; fetching the keys again may help
 """
 
 from __future__ import annotations
 
 from dovetail.protocol.errors import DovetailError
 
-MAX_WORDS = 300
-"""How much of a text of the peer's is told on."""
+MAX_TEXT = 300
+"""The most characters of a peer's text in an error message."""
 
 
 class AuthorizationFailed(DovetailError):
-    """No token could be had."""
+    """No token could be obtained."""
 
 
 class Untrusted(AuthorizationFailed):
-    """What came from a peer breaks a rule that keeps an attacker out; nothing of it was used."""
+    """Data from a peer breaks a security rule; none of it was used."""
 
 
 class Denied(AuthorizationFailed):
-    """An authorization server, or the user there, said no."""
+    """The authorization server, or the user there, refused."""
 
     def __init__(self, error: str, description: str = "", *, status: int | None = None) -> None:
-        self.error = plain(error)
-        """The code of the error, such as `invalid_grant` (RFC 6749, section 5.2)."""
-        self.description = plain(description)
+        self.error = printable(error)
+        """The error code, such as `invalid_grant` (RFC 6749, section 5.2)."""
+        self.description = printable(description)
         self.status = status
-        told = f"{self.error}: {self.description}" if self.description else self.error
-        super().__init__(f"The authorization server refused: {told}")
+        reason = f"{self.error}: {self.description}" if self.description else self.error
+        super().__init__(f"The authorization server refused: {reason}")
 
 
 class LoginNeeded(AuthorizationFailed):
-    """A server wants a login, and nobody is there who could log in; the message says what to do."""
+    """The server requires a login, and no user can be asked to log in; the message says what to do."""
 
 
 class ClientNeeded(AuthorizationFailed):
-    """An authorization server knows no client of ours, and lets none register."""
+    """The authorization server knows no client of ours, and allows no registration."""
 
 
 class TokenRefused(AuthorizationFailed):
-    """A token or a proof that was shown to us is not valid; the text is for the log, not for the peer."""
+    """A token or DPoP proof that a client sent is not valid; the text is for the log, not for the client."""
 
 
 class UnknownKey(TokenRefused):
-    """A token names a key that is not among those known."""
+    """A token is signed with an unknown key."""
 
 
-def plain(text: str) -> str:
-    """A text of a peer's that is safe to print: one line, no control characters, not long."""
-    shown = " ".join("".join(letter if letter.isprintable() else " " for letter in text[: 2 * MAX_WORDS]).split())
-    return shown if len(shown) <= MAX_WORDS else shown[:MAX_WORDS] + "..."
+def printable(text: str) -> str:
+    """A text from a peer made safe to print: one line, no control characters, shortened."""
+    line = " ".join(
+        "".join(character if character.isprintable() else " " for character in text[: 2 * MAX_TEXT]).split()
+    )
+    return line if len(line) <= MAX_TEXT else line[:MAX_TEXT] + "..."

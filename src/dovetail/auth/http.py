@@ -1,4 +1,4 @@
-"""HTTP as values: a flow yields requests, is sent their responses, and returns what it found out."""
+"""HTTP requests and responses as values: a flow yields requests, receives their responses, and returns a result."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from .errors import AuthorizationFailed
 
 MAX_BODY = 256 * 1024
-"""How much of a response a flow needs; whoever sends its requests reads no more."""
+"""The most bytes of a response body that a flow accepts; the code that sends its requests reads no more."""
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Response(msgspec.Struct, frozen=True):
-    """The response to a request; names of headers are in lower case."""
+    """The response to a request; header names are in lower case."""
 
     status: int
     headers: dict[str, str] = {}
@@ -43,46 +43,31 @@ class Response(msgspec.Struct, frozen=True):
 
 
 Flow: TypeAlias = Generator[Request, Response, T]
-"""What a flow is: the driver sends the response of each request, or throws why there is none."""
+"""A generator of requests: its driver sends the response to each of them, or throws the error instead."""
 
 Random: TypeAlias = Callable[[int], bytes]
-"""Gives so many bytes that nobody can guess, as `os.urandom` does."""
-
-
-def drive(flow: Flow[T], send: Callable[[Request], Response]) -> T:
-    """Run a flow to its end."""
-    try:
-        request = next(flow)
-        while True:
-            try:
-                response = send(request)
-            except Exception as problem:
-                request = flow.throw(problem)
-            else:
-                request = flow.send(response)
-    except StopIteration as end:
-        return end.value
+"""Returns the given number of cryptographically random bytes, as `os.urandom` does."""
 
 
 def get(url: str, headers: Mapping[str, str] | None = None) -> Request:
-    """A request for a JSON document."""
+    """Build a GET request for a JSON document."""
     return Request("GET", url, {"accept": "application/json", **(headers or {})})
 
 
 def post_form(url: str, fields: Iterable[tuple[str, str]], headers: Mapping[str, str] | None = None) -> Request:
-    """A form, as a token endpoint takes it (RFC 6749, appendix B)."""
+    """Build a POST request with a form, as token endpoints accept it (RFC 6749, appendix B)."""
     given = {"accept": "application/json", "content-type": "application/x-www-form-urlencoded", **(headers or {})}
     return Request("POST", url, given, urlencode(list(fields)).encode())
 
 
 def post_json(url: str, value: Any, headers: Mapping[str, str] | None = None) -> Request:
-    """A JSON document, as a registration endpoint takes it."""
+    """Build a POST request with a JSON document, as registration endpoints accept it."""
     given = {"accept": "application/json", "content-type": "application/json", **(headers or {})}
     return Request("POST", url, given, msgspec.json.encode(value))
 
 
 class Document:
-    """A JSON object of a peer's, whose fields are what they should be or are refused.
+    """A JSON object from a peer, with typed access: a field of another type raises `AuthorizationFailed`.
 
     A field that is null counts as absent.
     """
@@ -93,7 +78,7 @@ class Document:
 
     @classmethod
     def read(cls, body: bytes, what: str) -> Document:
-        """The object in a body; `what` names it in errors."""
+        """Parse a body; `what` names the document in errors."""
         if len(body) > MAX_BODY:
             raise AuthorizationFailed(f"{what} has more than {MAX_BODY} bytes")
         try:
@@ -102,36 +87,36 @@ class Document:
             raise AuthorizationFailed(f"{what} is not a JSON object") from None
 
     def text(self, name: str, most: int = 2048) -> str | None:
-        """A field that is a text."""
+        """A string field, or None if it is absent."""
         value = self.fields.get(name)
         if value is None:
             return None
         if not isinstance(value, str) or not value or len(value) > most:
-            raise AuthorizationFailed(f"{self.what} has a {name} that is not a text of at most {most} characters")
+            raise AuthorizationFailed(f"{self.what} has a {name} that is not a string of 1 to {most} characters")
         return value
 
     def needed(self, name: str, most: int = 2048) -> str:
-        """A text that must be there."""
+        """A string field that is required."""
         value = self.text(name, most)
         if value is None:
             raise AuthorizationFailed(f"{self.what} has no {name}")
         return value
 
     def texts(self, name: str, most: int = 256) -> tuple[str, ...] | None:
-        """A field that is a list of texts; None where there is none, which differs from an empty one."""
+        """A field that is a list of strings; None if it is absent, which differs from an empty list."""
         value = self.fields.get(name)
         if value is None:
             return None
         try:
             texts = msgspec.convert(value, list[str])
         except msgspec.ValidationError:
-            raise AuthorizationFailed(f"{self.what} has {name} that are not a list of texts") from None
+            raise AuthorizationFailed(f"{self.what} has {name} that is not a list of strings") from None
         if len(texts) > most or any(len(text) > 2048 for text in texts):
             raise AuthorizationFailed(f"{self.what} has too many {name}, or too long ones")
         return tuple(texts)
 
     def flag(self, name: str) -> bool:
-        """A field that is true, or not."""
+        """A boolean field; False if it is absent."""
         value = self.fields.get(name)
         if value is not None and not isinstance(value, bool):
             raise AuthorizationFailed(f"{self.what} has a {name} that is neither true nor false")

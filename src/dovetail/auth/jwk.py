@@ -1,6 +1,6 @@
-"""Keys that sign and keys that check: JSON Web Keys and PEM.
+"""Public and private keys for signatures: JSON Web Keys and PEM.
 
-RFC 7517, RFC 7518, section 6, RFC 8037 and RFC 7638. Only key pairs: a shared secret is never a key here.
+RFC 7517, RFC 7518, section 6, RFC 8037 and RFC 7638. Only asymmetric keys are supported: no shared secrets.
 """
 
 from __future__ import annotations
@@ -28,44 +28,44 @@ MAX_RSA_BITS = 8192
 
 _BASE64URL = re.compile(r"[A-Za-z0-9_-]*")
 _MEMBERS = {"EC": ("crv", "kty", "x", "y"), "RSA": ("e", "kty", "n"), "OKP": ("crv", "kty", "x")}
-"""What belongs to a public key, in the order of RFC 7638, section 3.2."""
+"""The members of a public key, in the order of RFC 7638, section 3.2."""
 
 
 class PublicKey:
-    """A key that checks signatures of one algorithm."""
+    """A public key, which verifies signatures of one algorithm."""
 
-    __slots__ = ("_check", "alg", "jwk", "kid")
+    __slots__ = ("_verify", "alg", "jwk", "kid")
 
     def __init__(self, jwk: dict[str, Any]) -> None:
-        """Read a JSON Web Key; raises `TokenRefused` for one that cannot be used to check signatures."""
+        """Read a JSON Web Key; raises `TokenRefused` for one that cannot be used to verify signatures."""
         self.jwk = _public_members(jwk)
         kid = jwk.get("kid")
         self.kid = kid if isinstance(kid, str) else None
-        self.alg, self._check = _checker(self.jwk)
+        self.alg, self._verify = _verifier(self.jwk)
         operations: Any = jwk.get("key_ops")
         if jwk.get("use", "sig") != "sig" or jwk.get("alg", self.alg) != self.alg:
             raise TokenRefused("The key is for another purpose")
         if operations is not None and (not isinstance(operations, list) or "verify" not in operations):
             raise TokenRefused("The key is for another purpose")
 
-    def check(self, signed: bytes, signature: bytes) -> bool:
-        """Whether the signature is one of this key."""
+    def verify(self, signed: bytes, signature: bytes) -> bool:
+        """True if the signature is valid and was made with this key."""
         from cryptography.exceptions import InvalidSignature
 
         try:
-            self._check(signed, signature)
+            self._verify(signed, signature)
         except (InvalidSignature, ValueError):
             return False
         return True
 
     @property
     def thumbprint(self) -> str:
-        """The name of the key that anybody can compute (RFC 7638)."""
+        """The thumbprint of the key (RFC 7638)."""
         return encode64(sha256(msgspec.json.encode(self.jwk)).digest())
 
 
 class SigningKey:
-    """A key that signs; what it shows of itself is its public half."""
+    """A private key, which signs, with its public key."""
 
     __slots__ = ("_private", "_sign", "public")
 
@@ -76,7 +76,7 @@ class SigningKey:
 
     @classmethod
     def generate(cls, alg: str = "ES256", kid: str | None = None) -> SigningKey:
-        """A new key."""
+        """Generate a new key."""
         from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
         makers: dict[str, Callable[[], PrivateKeyTypes]] = {
@@ -85,23 +85,23 @@ class SigningKey:
             "EdDSA": ed25519.Ed25519PrivateKey.generate,
         }
         if alg not in makers:
-            raise LocalError(f"There are keys for {', '.join(makers)}, not for {alg!r}")
+            raise LocalError(f"The algorithm of a key is one of {', '.join(makers)}, not {alg!r}")
         return cls(makers[alg](), kid)
 
     @classmethod
     def from_pem(cls, pem: str | bytes, kid: str | None = None, password: bytes | None = None) -> SigningKey:
-        """The key in a PEM file."""
+        """Read a key in PEM format."""
         from cryptography.exceptions import UnsupportedAlgorithm
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
         try:
             private = load_pem_private_key(pem.encode() if isinstance(pem, str) else pem, password)
         except (ValueError, TypeError, UnsupportedAlgorithm):
-            raise LocalError("This is no private key in PEM, or its password is another") from None
+            raise LocalError("This is not a private key in PEM format, or the password is wrong") from None
         return cls(private, kid)
 
     def to_pem(self) -> str:
-        """The key as a PEM text, not encrypted."""
+        """The key in PEM format, not encrypted."""
         from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
         return self._private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
@@ -115,7 +115,7 @@ class SigningKey:
         return self.public.kid
 
     def sign(self, content: bytes) -> bytes:
-        """A signature in the form of JWS."""
+        """Sign bytes; the signature has the format of JWS."""
         return self._sign(content)
 
     def __repr__(self) -> str:
@@ -123,26 +123,26 @@ class SigningKey:
 
 
 def read_key_set(fields: dict[str, Any]) -> tuple[PublicKey, ...]:
-    """The keys of a JSON Web Key Set that can be used; others are left out (RFC 7517, section 5)."""
+    """The supported keys of a JSON Web Key Set; others are ignored (RFC 7517, section 5)."""
     listed: Any = fields.get("keys")
     if not isinstance(listed, list):
-        raise TokenRefused("This is not a set of keys")
-    found: list[PublicKey] = []
+        raise TokenRefused("This is not a JSON Web Key Set")
+    keys: list[PublicKey] = []
     for jwk in cast("list[Any]", listed)[:MAX_KEYS]:
         try:
-            found.append(PublicKey(jwk))
+            keys.append(PublicKey(jwk))
         except TokenRefused:
             continue
-    return tuple(found)
+    return tuple(keys)
 
 
 def encode64(content: bytes) -> str:
-    """Base64url without padding."""
+    """Encode as base64url without padding."""
     return urlsafe_b64encode(content).rstrip(b"=").decode()
 
 
 def decode64(text: object) -> bytes:
-    """The bytes of the one spelling that they have in base64url without padding."""
+    """Decode base64url without padding; any other encoding of the same bytes is refused."""
     if isinstance(text, str) and _BASE64URL.fullmatch(text):
         try:
             content = urlsafe_b64decode(text + "=" * (-len(text) % 4))
@@ -158,45 +158,45 @@ def _public_members(jwk: object) -> dict[str, str]:
     kind = fields.get("kty")
     members = _MEMBERS.get(kind) if isinstance(kind, str) else None
     if members is None:
-        raise TokenRefused("The key is of a kind that is not used here")
-    found = {name: fields.get(name) for name in members}
-    for value in found.values():
+        raise TokenRefused("The key is of an unsupported type")
+    public = {name: fields.get(name) for name in members}
+    for value in public.values():
         if not isinstance(value, str) or len(value) > 2048:
             raise TokenRefused("The key is not complete")
-    return cast("dict[str, str]", found)
+    return cast("dict[str, str]", public)
 
 
-def _checker(jwk: dict[str, str]) -> tuple[str, Callable[[bytes, bytes], None]]:
+def _verifier(jwk: dict[str, str]) -> tuple[str, Callable[[bytes, bytes], None]]:
     try:
         if jwk["kty"] == "EC":
-            return "ES256", _ec_checker(jwk)
+            return "ES256", _ec_verifier(jwk)
         if jwk["kty"] == "RSA":
-            return "RS256", _rsa_checker(jwk)
-        return "EdDSA", _ed_checker(jwk)
+            return "RS256", _rsa_verifier(jwk)
+        return "EdDSA", _ed_verifier(jwk)
     except ValueError:
-        raise TokenRefused("The key is not one that can exist") from None
+        raise TokenRefused("The key is not valid") from None
 
 
-def _ec_checker(jwk: dict[str, str]) -> Callable[[bytes, bytes], None]:
+def _ec_verifier(jwk: dict[str, str]) -> Callable[[bytes, bytes], None]:
     from cryptography.hazmat.primitives.asymmetric import ec, utils
     from cryptography.hazmat.primitives.hashes import SHA256
 
     x, y = decode64(jwk["x"]), decode64(jwk["y"])
     if jwk["crv"] != "P-256" or len(x) != 32 or len(y) != 32:
-        raise TokenRefused("The key is of a curve that is not used here")
+        raise TokenRefused("The key is of an unsupported curve")
     numbers = ec.EllipticCurvePublicNumbers(int.from_bytes(x, "big"), int.from_bytes(y, "big"), ec.SECP256R1())
     public = numbers.public_key()
 
-    def check(signed: bytes, signature: bytes) -> None:
+    def verify(signed: bytes, signature: bytes) -> None:
         if len(signature) != 64:
             raise ValueError
         r, s = int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:], "big")
         public.verify(utils.encode_dss_signature(r, s), signed, ec.ECDSA(SHA256()))
 
-    return check
+    return verify
 
 
-def _rsa_checker(jwk: dict[str, str]) -> Callable[[bytes, bytes], None]:
+def _rsa_verifier(jwk: dict[str, str]) -> Callable[[bytes, bytes], None]:
     from cryptography.hazmat.primitives.asymmetric import padding, rsa
     from cryptography.hazmat.primitives.hashes import SHA256
 
@@ -207,11 +207,11 @@ def _rsa_checker(jwk: dict[str, str]) -> Callable[[bytes, bytes], None]:
     return lambda signed, signature: public.verify(signature, signed, padding.PKCS1v15(), SHA256())
 
 
-def _ed_checker(jwk: dict[str, str]) -> Callable[[bytes, bytes], None]:
+def _ed_verifier(jwk: dict[str, str]) -> Callable[[bytes, bytes], None]:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     if jwk["crv"] != "Ed25519":
-        raise TokenRefused("The key is of a curve that is not used here")
+        raise TokenRefused("The key is of an unsupported curve")
     public = Ed25519PublicKey.from_public_bytes(decode64(jwk["x"]))
     return lambda signed, signature: public.verify(signature, signed)
 
@@ -237,4 +237,4 @@ def _signer(private: PrivateKeyTypes) -> tuple[dict[str, Any], Callable[[bytes],
     if isinstance(private, ed25519.Ed25519PrivateKey):
         raw = private.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
         return {"kty": "OKP", "crv": "Ed25519", "x": encode64(raw)}, private.sign
-    raise LocalError("A key that signs is of the curve P-256 or Ed25519, or an RSA key")
+    raise LocalError("A signing key must be a P-256, Ed25519 or RSA key")

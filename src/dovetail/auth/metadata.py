@@ -1,4 +1,4 @@
-"""What a protected resource and an authorization server say of themselves.
+"""Metadata documents of protected resources and authorization servers.
 
 RFC 9728, section 2; RFC 8414, section 2; OpenID Connect Discovery 1.0, section 3.
 """
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from . import scopes, url_guard
-from .errors import AuthorizationFailed, Untrusted, plain
+from .errors import AuthorizationFailed, Untrusted, printable
 from .http import Document
 
 MAX_SERVERS = 16
@@ -22,7 +22,7 @@ class ProtectedResource(msgspec.Struct, frozen=True, kw_only=True):
     """The metadata of a protected resource, here of an MCP server."""
 
     resource: str
-    """What a token must be meant for, letter by letter as the server has it."""
+    """The resource that tokens must be issued for, exactly as the server writes it."""
     authorization_servers: tuple[str, ...] = ()
     scopes_supported: tuple[str, ...] | None = None
     resource_name: str | None = None
@@ -31,7 +31,7 @@ class ProtectedResource(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuthorizationServer(msgspec.Struct, frozen=True, kw_only=True):
-    """The metadata of an authorization server, each URL of which may be used."""
+    """The metadata of an authorization server; all its URLs have been checked."""
 
     issuer: str
     authorization_endpoint: str | None = None
@@ -48,41 +48,43 @@ class AuthorizationServer(msgspec.Struct, frozen=True, kw_only=True):
     dpop_signing_alg_values_supported: tuple[str, ...] = ()
     authorization_response_iss_parameter_supported: bool = False
     client_id_metadata_document_supported: bool = False
-    presumed: bool = False
-    """Whether there were no metadata, and the endpoints are those that a server without them must have."""
+    without_metadata: bool = False
+    """There was no metadata document: the endpoints are the defaults of a server without one."""
 
     def check_pkce(self) -> None:
-        """Refuse a server that does not say it has PKCE with S256.
+        """Refuse a server that does not declare PKCE with S256.
 
-        2026-07-28 security considerations, "Authorization Code Protection". One without metadata cannot say so, and
-        must have it anyway (2025-03-26 authorization, "Implementation Requirements").
+        2026-07-28 security considerations, "Authorization Code Protection". A server without metadata cannot
+        declare it, and must support it anyway (2025-03-26 authorization, "Implementation Requirements").
         """
-        if S256 not in self.code_challenge_methods_supported and not self.presumed:
-            raise Untrusted(f"{plain(self.issuer)} does not offer PKCE with S256: a code could be stolen on its way")
+        if S256 not in self.code_challenge_methods_supported and not self.without_metadata:
+            raise Untrusted(
+                f"{printable(self.issuer)} does not support PKCE with S256, which protects authorization codes"
+            )
 
 
-def read_protected(body: bytes, where: str, server_url: str) -> ProtectedResource | None:
-    """The metadata of the server at a URL; None if the document is something else altogether.
+def read_protected_resource(body: bytes, where: str, server_url: str) -> ProtectedResource | None:
+    """Read the metadata of the MCP server at a URL; None if the document is something else altogether.
 
     RFC 9728, section 3.3: metadata of another resource must not be used.
     """
-    document = _document(body, f"The metadata at {plain(where)}", ("resource", "authorization_servers"))
+    document = _document(body, f"The metadata at {printable(where)}", ("resource", "authorization_servers"))
     if document is None:
         return None
     resource = document.needed("resource")
     if not covers(resource, server_url):
         raise Untrusted(
-            f"The metadata at {plain(where)} are those of {plain(resource)}, not of {plain(server_url)}: "
+            f"The metadata at {printable(where)} are those of {printable(resource)}, not of {printable(server_url)}: "
             f"a token for the one must not be sent to the other"
         )
     servers = document.texts("authorization_servers", MAX_SERVERS) or ()
     for issuer in servers:
-        check_issuer(issuer, beside=server_url)
+        check_issuer(issuer, source=server_url)
     supported = document.texts("scopes_supported")
     return ProtectedResource(
         resource=resource,
         authorization_servers=servers,
-        scopes_supported=None if supported is None else scopes.cleaned(supported),
+        scopes_supported=None if supported is None else scopes.valid_scopes(supported),
         resource_name=document.text("resource_name"),
         dpop_bound_access_tokens_required=document.flag("dpop_bound_access_tokens_required"),
         dpop_signing_alg_values_supported=document.texts("dpop_signing_alg_values_supported") or (),
@@ -99,23 +101,25 @@ _LISTS = (
 )
 
 
-def read_server(body: bytes, where: str, issuers: tuple[str, ...]) -> AuthorizationServer | None:
-    """The metadata of an authorization server; None if the document is something else altogether.
+def read_authorization_server(body: bytes, where: str, issuers: tuple[str, ...]) -> AuthorizationServer | None:
+    """Read the metadata of an authorization server; None if the document is something else altogether.
 
-    2026-07-28 authorization server discovery, "Authorization Server Metadata Discovery": the issuer is the one that
-    was asked for, letter by letter. There is more than one only where it was made up from the address of the server.
+    2026-07-28 authorization server discovery, "Authorization Server Metadata Discovery": the issuer must
+    be exactly one of `issuers`. There is more than one only if it was derived from the URL of the MCP server.
     """
-    document = _document(body, f"The metadata at {plain(where)}", ("issuer",))
+    document = _document(body, f"The metadata at {printable(where)}", ("issuer",))
     if document is None:
         return None
     issuer = document.needed("issuer")
     if issuer not in issuers:
-        raise Untrusted(f"The metadata at {plain(where)} are those of {plain(issuer)}, not of {plain(issuers[0])}")
+        raise Untrusted(
+            f"The metadata at {printable(where)} are those of {printable(issuer)}, not of {printable(issuers[0])}"
+        )
     fields: dict[str, Any] = {name: document.texts(name) for name in _LISTS}
     for name in _ENDPOINTS:
         endpoint = fields[name] = document.text(name)
         if endpoint is not None:
-            url_guard.check_url(endpoint, f"The {name} of {plain(issuer)}", beside=issuer)
+            url_guard.check_url(endpoint, f"The {name} of {printable(issuer)}", source=issuer)
     supported = document.texts("scopes_supported", 4096)
     return AuthorizationServer(
         issuer=issuer,
@@ -128,43 +132,43 @@ def read_server(body: bytes, where: str, issuers: tuple[str, ...]) -> Authorizat
     )
 
 
-def presumed(base: str) -> AuthorizationServer:
-    """What a server without metadata must have (2025-03-26 authorization, "Fallbacks for Servers without …")."""
+def default_endpoints(base: str) -> AuthorizationServer:
+    """The endpoints of a server without metadata (2025-03-26 authorization, "Fallbacks for Servers without …")."""
     return AuthorizationServer(
         issuer=base,
         authorization_endpoint=f"{base}/authorize",
         token_endpoint=f"{base}/token",
         registration_endpoint=f"{base}/register",
-        presumed=True,
+        without_metadata=True,
     )
 
 
-def check_issuer(issuer: str, *, beside: str | None = None) -> None:
-    """Refuse what cannot be the identifier of an authorization server (RFC 8414, section 2)."""
-    parts = url_guard.check_url(issuer, "The authorization server", beside=beside)
+def check_issuer(issuer: str, *, source: str | None = None) -> None:
+    """Refuse a URL that cannot be the identifier of an authorization server (RFC 8414, section 2)."""
+    parts = url_guard.check_url(issuer, "The authorization server", source=source)
     if "?" in issuer:
-        raise Untrusted(f"The authorization server has a query, which it must not: {plain(parts.geturl())}")
+        raise Untrusted(f"The authorization server has a query, which is not allowed: {printable(parts.geturl())}")
 
 
-def canonical(url: str) -> str:
-    """The identifier of a server with this URL (2026-07-28 authorization, "Canonical Server URI").
+def canonical_url(url: str) -> str:
+    """The canonical identifier of an MCP server (2026-07-28 authorization, "Canonical Server URI").
 
-    Scheme and host in lower case, no port that goes without saying, no fragment, no slash that is all of a path.
+    Scheme and host in lower case, without the default port, without a fragment, without a path that is only a slash.
     """
     parts = urlsplit(url)
     _, host, port = url_guard.origin(parts)
     host = f"[{host}]" if ":" in host else host
-    usual = {"https": 443, "http": 80}.get(parts.scheme)
-    place = host if port == usual else f"{host}:{port}"
+    default_port = {"https": 443, "http": 80}.get(parts.scheme)
+    authority = host if port == default_port else f"{host}:{port}"
     path = "" if parts.path == "/" else parts.path
-    return f"{parts.scheme}://{place}{path}" + (f"?{parts.query}" if parts.query else "")
+    return f"{parts.scheme}://{authority}{path}" + (f"?{parts.query}" if parts.query else "")
 
 
 def covers(resource: str, server_url: str) -> bool:
-    """Whether a resource is the server at a URL, or all that is below a path where the server is too.
+    """True if a resource is the server at a URL, or a path that the server is below.
 
     Metadata may be at the root of a server's origin (2026-07-28 authorization server discovery, "Protected Resource
-    Metadata Discovery Requirements"), and are then those of everything there. Paths are compared part by part.
+    Metadata Discovery Requirements"), and then covers everything there. Paths are compared segment by segment.
     """
     try:
         named = url_guard.check_url(resource, "The resource")
@@ -177,18 +181,18 @@ def covers(resource: str, server_url: str) -> bool:
     return whole[: len(part)] == part and not {".", ".."} & {*whole, *part}
 
 
-def write_protected(resource: ProtectedResource) -> bytes:
-    """The document that a server serves of itself."""
+def encode_protected_resource(resource: ProtectedResource) -> bytes:
+    """Encode the metadata document of a protected resource."""
     given = {name: value for name, value in msgspec.structs.asdict(resource).items() if value not in (None, (), False)}
     return msgspec.json.encode(
         {**given, "bearer_methods_supported": ["header"], "authorization_servers": list(resource.authorization_servers)}
     )
 
 
-def _document(body: bytes, what: str, marks: tuple[str, ...]) -> Document | None:
-    # Some servers answer every path, with a page or some JSON of theirs: that is no metadata, and no attack.
+def _document(body: bytes, what: str, required_any: tuple[str, ...]) -> Document | None:
+    # Some servers answer every path with a page or other JSON: that is no metadata, and no attack.
     try:
         document = Document.read(body, what)
     except AuthorizationFailed:
         return None
-    return document if any(mark in document.fields for mark in marks) else None
+    return document if any(name in document.fields for name in required_any) else None

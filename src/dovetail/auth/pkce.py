@@ -1,4 +1,4 @@
-"""Proof that a code is exchanged by who asked for it (RFC 7636, only with S256)."""
+"""PKCE: proof that the client that exchanges a code also requested it (RFC 7636, S256 only)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ METHOD = "S256"
 
 
 def new_verifier(random: Random) -> str:
-    """A secret of 43 characters that stays here until the code is exchanged."""
+    """Make a code verifier: a secret of 43 characters, kept until the code is exchanged."""
     return encode64(random(32))
 
 
 def challenge(verifier: str) -> str:
-    """What may be seen of it before."""
+    """The code challenge of a verifier, sent with the authorization request."""
     return encode64(sha256(verifier.encode("ascii")).digest())

@@ -1,6 +1,6 @@
-"""How to become known to an authorization server.
+"""Client registration at an authorization server.
 
-2026-07-28 client registration: credentials that were given, else the URL of a document about the client, else dynamic
+2026-07-28 client registration: configured credentials, else the URL of a client metadata document, else dynamic
 registration (RFC 7591).
 """
 
@@ -15,14 +15,14 @@ import msgspec
 from dovetail.protocol.errors import LocalError
 
 from . import url_guard
-from .client_authentication import METHODS, Client
-from .errors import AuthorizationFailed, ClientNeeded, Denied, Untrusted, plain
+from .client_authentication import METHODS, OAuthClient
+from .errors import AuthorizationFailed, ClientNeeded, Denied, Untrusted, printable
 from .http import Document, Flow, Response, post_json
 from .metadata import AuthorizationServer
 
 
-class About(msgspec.Struct, frozen=True, kw_only=True):
-    """What an authorization server and its users are told of the client."""
+class ClientMetadata(msgspec.Struct, frozen=True, kw_only=True):
+    """The client metadata shown to an authorization server and its users (RFC 7591, section 2)."""
 
     name: str
     redirect_uris: tuple[str, ...]
@@ -37,17 +37,17 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def application_type(self) -> str:
-        """Whether it runs on the user's machine ("Application Type and Redirect URI Constraints")."""
+        """`native` if it runs on the user's machine, else `web` ("Application Type and Redirect URI Constraints")."""
         hosts = [urlsplit(uri).hostname or "" for uri in self.redirect_uris]
         return "native" if all(map(url_guard.is_loopback, hosts)) else "web"
 
     def document(self, client_id: str) -> dict[str, Any]:
-        """The document to serve at the URL that is the client's identifier."""
+        """The client metadata document, to serve at the URL that is the client identifier."""
         check_document_url(client_id)
         return {"client_id": client_id, **self.fields("none")}
 
     def fields(self, method: str, scope: Iterable[str] = ()) -> dict[str, Any]:
-        """The metadata of the client (RFC 7591, section 2)."""
+        """The fields of a registration request."""
         given = {
             "client_name": self.name,
             "client_uri": self.uri,
@@ -66,46 +66,53 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-def obtain(
+def get_client(
     server: AuthorizationServer,
-    about: About,
+    metadata: ClientMetadata,
     *,
     now: float,
-    given: Client | None = None,
+    configured: OAuthClient | None = None,
     document: str | None = None,
-    known: Client | None = None,
+    registered: OAuthClient | None = None,
     scope: Iterable[str] = (),
-) -> Flow[Client]:
-    """A client that the authorization server knows, bound to it.
+) -> Flow[OAuthClient]:
+    """Get a client that is registered with the authorization server, and bound to it.
 
-    `given` was registered by hand, `document` is the URL of a document about us, and `known` is what an earlier
-    registration gave. Given credentials of another authorization server are an error, never passed over in silence.
+    `configured` was registered by hand, `document` is the URL of a client metadata document, and `registered` the
+    result of an earlier registration. Configured credentials of another authorization server are an error, and are
+    not silently ignored.
     """
-    if given is not None:
-        return given.at(server.issuer)
+    if configured is not None:
+        return configured.at(server.issuer)
     if document is not None and server.client_id_metadata_document_supported:
         check_document_url(document)
-        return Client(id=document, portable=True, auth_method="none", redirect_uris=about.redirect_uris)
-    if known is not None and known.issuer == server.issuer and not known.expired(now) and _serves(known, about):
-        return known
+        return OAuthClient(id=document, portable=True, auth_method="none", redirect_uris=metadata.redirect_uris)
+    if (
+        registered is not None
+        and registered.issuer == server.issuer
+        and not registered.expired(now)
+        and _has_redirects(registered, metadata)
+    ):
+        return registered
     if server.registration_endpoint is None:
         raise ClientNeeded(
-            f"{plain(server.issuer)} lets no clients register: register one there, and give its identifier (client_id)"
+            f"{printable(server.issuer)} allows no registration of clients: "
+            f"register one there by hand, and pass its identifier (client_id)"
         )
-    return (yield from register(server, about, scope))
+    return (yield from register(server, metadata, scope))
 
 
-def register(server: AuthorizationServer, about: About, scope: Iterable[str] = ()) -> Flow[Client]:
-    """Register a new client."""
+def register(server: AuthorizationServer, metadata: ClientMetadata, scope: Iterable[str] = ()) -> Flow[OAuthClient]:
+    """Register a new client dynamically."""
     endpoint = server.registration_endpoint
     assert endpoint is not None
-    wanted = about.fields(_method(server), scope)
-    response = yield post_json(endpoint, wanted)
-    return _registered(server, response, wanted["token_endpoint_auth_method"], about)
+    requested = metadata.fields(_auth_method(server), scope)
+    response = yield post_json(endpoint, requested)
+    return _registered(server, response, requested["token_endpoint_auth_method"], metadata)
 
 
 def check_redirect(uri: str) -> None:
-    """Refuse what a code must not be sent to (2026-07-28 security considerations, "Communication Security")."""
+    """Refuse a redirect URI that is neither https nor loopback (2026-07-28 security, "Communication Security")."""
     try:
         url_guard.check_url(uri, "A redirect URI")
     except Untrusted as problem:
@@ -113,7 +120,7 @@ def check_redirect(uri: str) -> None:
 
 
 def check_document_url(url: str) -> None:
-    """Refuse what cannot be the identifier of a client with a document (https, with a path)."""
+    """Refuse a URL that cannot identify a client by a metadata document: it must be https, with a path."""
     try:
         parts = url_guard.check_url(url, "The URL of the client's document")
     except Untrusted as problem:
@@ -122,20 +129,22 @@ def check_document_url(url: str) -> None:
         raise LocalError(f"The URL of the client's document must be https, with a path: {url}")
 
 
-def _serves(known: Client, about: About) -> bool:
-    """Whether a login may come back to where it is to; of a client that was registered by hand we know nothing else."""
-    return not known.redirect_uris or set(about.redirect_uris) <= set(known.redirect_uris)
+def _has_redirects(known: OAuthClient, metadata: ClientMetadata) -> bool:
+    """True if the client was registered with the redirect URIs, or if they are unknown: it was registered by hand."""
+    return not known.redirect_uris or set(metadata.redirect_uris) <= set(known.redirect_uris)
 
 
-def _method(server: AuthorizationServer) -> str:
+def _auth_method(server: AuthorizationServer) -> str:
     accepted = server.token_endpoint_auth_methods_supported
     if accepted is None or "none" in accepted:
         return "none"
     return next((each for each in ("client_secret_basic", "client_secret_post") if each in accepted), "none")
 
 
-def _registered(server: AuthorizationServer, response: Response, wanted: str, about: About) -> Client:
-    what = f"The registration at {plain(server.issuer)}"
+def _registered(
+    server: AuthorizationServer, response: Response, requested: str, metadata: ClientMetadata
+) -> OAuthClient:
+    what = f"The registration at {printable(server.issuer)}"
     if response.status not in (200, 201):
         raise _refusal(response, what)
     document = Document.read(response.body, what)
@@ -146,18 +155,18 @@ def _registered(server: AuthorizationServer, response: Response, wanted: str, ab
     if secret is None:
         method = "none"
     elif method == "none":
-        secret = None  # it is a public client, whatever it was given
-    elif method is None and wanted != "none":
-        method = wanted
+        secret = None  # a public client, even if it got a secret
+    elif method is None and requested != "none":
+        method = requested
     elif method not in (None, *METHODS):
-        raise AuthorizationFailed(f"{what} asks for {plain(method)}, which is not known here")
-    return Client(
+        raise AuthorizationFailed(f"{what} requires {printable(method)}, which is not supported")
+    return OAuthClient(
         id=document.needed("client_id"),
         issuer=server.issuer,
         secret=secret,
         secret_until=float(until) if secret and ends else None,
         auth_method=method,
-        redirect_uris=about.redirect_uris,
+        redirect_uris=metadata.redirect_uris,
     )
 
 

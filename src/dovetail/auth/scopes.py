@@ -1,4 +1,4 @@
-"""Which scopes to ask for: as few as the server wants, and never fewer than before.
+"""Scope selection: the scopes that the server requires, and never fewer than requested before.
 
 2026-07-28 authorization, "Scope Selection Strategy", "Step-Up Authorization Flow" and "Refresh Tokens".
 """
@@ -17,40 +17,40 @@ _TOKEN = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,512}")
 
 
 def split(text: str) -> tuple[str, ...]:
-    """The scopes of a parameter of a peer's, each once; what is no scope (RFC 6749, section 3.3) is left out."""
-    return cleaned(text.split(" "))
+    """The scopes of a peer's parameter, without duplicates; invalid ones (RFC 6749, section 3.3) are left out."""
+    return valid_scopes(text.split(" "))
 
 
-def cleaned(scopes: Iterable[str]) -> tuple[str, ...]:
-    """Those that are scopes, each once, in their order."""
-    found = dict.fromkeys(scope for scope in scopes if _TOKEN.fullmatch(scope))
-    return tuple(found)[:MAX_SCOPES]
+def valid_scopes(scopes: Iterable[str]) -> tuple[str, ...]:
+    """The valid scopes, without duplicates, in their order."""
+    valid = dict.fromkeys(scope for scope in scopes if _TOKEN.fullmatch(scope))
+    return tuple(valid)[:MAX_SCOPES]
 
 
-def checked(scopes: Iterable[str]) -> tuple[str, ...]:
-    """Scopes of our own, each once."""
-    found = tuple(dict.fromkeys(scopes))
-    for scope in found:
+def check_scopes(scopes: Iterable[str]) -> tuple[str, ...]:
+    """The scopes without duplicates; raises LocalError for an invalid one."""
+    unique = tuple(dict.fromkeys(scopes))
+    for scope in unique:
         if not _TOKEN.fullmatch(scope):
-            raise LocalError(f"{scope!r} is no scope: it has blanks, quotes or special letters, or is empty")
-    return found
+            raise LocalError(f"{scope!r} is not a scope: it has spaces, quotes or special characters, or is empty")
+    return unique
 
 
 def union(*several: Iterable[str]) -> tuple[str, ...]:
-    """All of them, each once, in the order in which they came."""
+    """All scopes without duplicates, in their order."""
     return tuple(dict.fromkeys(scope for scopes in several for scope in scopes))
 
 
 def implied(granted: Iterable[str], implies: Mapping[str, Iterable[str]]) -> frozenset[str]:
-    """All that a token allows whose scopes include others (2026-07-28 authorization, "Step-Up Authorization Flow")."""
-    found: set[str] = set()
-    fresh = list(granted)
-    while fresh:
-        scope = fresh.pop()
-        if scope not in found:
-            found.add(scope)
-            fresh.extend(implies.get(scope, ()))
-    return frozenset(found)
+    """The granted scopes and all those they include (2026-07-28 authorization, "Step-Up Authorization Flow")."""
+    included: set[str] = set()
+    remaining = list(granted)
+    while remaining:
+        scope = remaining.pop()
+        if scope not in included:
+            included.add(scope)
+            remaining.extend(implies.get(scope, ()))
+    return frozenset(included)
 
 
 def select(
@@ -61,11 +61,11 @@ def select(
     before: Iterable[str] = (),
     offline: bool = True,
 ) -> tuple[str, ...]:
-    """What to ask for; none means that the parameter is left out, and the authorization server decides.
+    """The scopes to request; none means that the parameter is left out, and the authorization server decides.
 
-    The scopes of the challenge, else all that the resource's metadata names; those asked for before stay.
-    `offline_access` is added where the authorization server names it, and the parameter is sent anyway: alone it
-    would ask for nothing else.
+    These are the scopes of the challenge, else all in the metadata of the resource, and those requested before.
+    `offline_access` is added if the authorization server supports it and other scopes are requested: alone, it would
+    be the only scope of the token.
     """
     wanted = tuple(challenged) or tuple(resource_supports or ())
     chosen = union(before, wanted)

@@ -1,7 +1,7 @@
-"""More scopes when a server wants more, a few times and no more.
+"""Step-up authorization: requesting more scopes after `insufficient_scope`, a limited number of times.
 
-2026-07-28 authorization, "Step-Up Authorization Flow": all scopes asked for before stay, and a server that is never
-content is given up.
+2026-07-28 authorization, "Step-Up Authorization Flow": scopes requested before are requested again, and after
+`MAX_TRIES` refusals the request fails.
 """
 
 from __future__ import annotations
@@ -12,28 +12,30 @@ import msgspec
 
 from . import scopes
 from .challenge import Challenge
-from .errors import AuthorizationFailed, plain
+from .errors import AuthorizationFailed, printable
 
 MAX_TRIES = 2
 
 
 class StepUp(msgspec.Struct, frozen=True):
-    """How often more was asked for; one for each server, begun again when a request was let through."""
+    """State of the step-up at one server; it starts again after a request that succeeded."""
 
     tries: int = 0
     wanted: tuple[str, ...] = ()
-    """The scopes to ask for now."""
+    """The scopes to request now."""
 
-    def again(self, challenge: Challenge, requested: Iterable[str], granted: Iterable[str] | None) -> StepUp:
-        """The next step after a refusal, with all that was requested so far and what the token allows, if known.
+    def next_attempt(self, challenge: Challenge, requested: Iterable[str], granted: Iterable[str] | None) -> StepUp:
+        """The next state after a refusal, given all scopes requested so far and those of the token, if known.
 
-        Raises when it was tried often enough, or when asking again would change nothing.
+        Raises `AuthorizationFailed` after `MAX_TRIES`, or if another token would have the same scopes.
         """
         before = scopes.union(requested)
         wanted = scopes.union(before, challenge.scopes)
-        why = plain(challenge.error_description or "") or "its permissions are not enough"
+        why = printable(challenge.error_description or "") or "its permissions are not enough"
         if self.tries >= MAX_TRIES:
-            raise AuthorizationFailed(f"The server refuses the token again and again ({why})")
+            raise AuthorizationFailed(
+                f"The server refused the token after {MAX_TRIES} requests for more permissions ({why})"
+            )
         if set(challenge.scopes) <= set(before if granted is None else granted) or (
             self.tries and wanted == self.wanted
         ):

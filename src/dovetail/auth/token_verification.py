@@ -1,7 +1,7 @@
-"""Who shows a token to a server of ours, and what the token lets them do.
+"""Verification of access tokens by a server: signature, issuer, audience, lifetime, DPoP binding.
 
 2026-07-28 authorization, "Token Handling", and security considerations, "Access Token Privilege Restriction": a token
-that is not meant for this server is refused, however valid it is elsewhere. RFC 9068; RFC 7662; RFC 9449, section 7.
+that was not issued for this server is refused, even if it is valid elsewhere. RFC 9068; RFC 7662; RFC 9449, section 7.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from dovetail.protocol.errors import LocalError
 from . import jwt, scopes
 from .client_authentication import authenticate
 from .dpop import Proof
-from .errors import AuthorizationFailed, TokenRefused, plain
-from .grants import Means
+from .errors import AuthorizationFailed, TokenRefused, printable
+from .grants import TokenRequestContext
 from .http import Document, Flow, get, post_form
 from .jwk import ALGORITHMS, PublicKey, read_key_set
 
 ACCESS_TYPES = ("at+jwt", "jwt", "")
-"""Types that an access token may have: many servers still name none. That of a proof or of a grant is another."""
+"""Accepted `typ` headers: many servers still set none. Proofs and grants have other types."""
 KEYS_SECONDS = 3600.0
 KEYS_PAUSE = 30.0
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
-    """Who a token speaks for."""
+    """The authenticated caller, as an access token describes it."""
 
     subject: str
     issuer: str | None = None
@@ -38,31 +38,31 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     scopes: tuple[str, ...] = ()
     expires_at: float | None = None
     thumbprint: str | None = None
-    """The key that the token is bound to; it is of no use without a proof of that key."""
+    """The thumbprint of the key that the token is bound to: it is accepted only with a DPoP proof of that key."""
     claims: dict[str, Any] = {}
 
     @property
     def key(self) -> str:
-        """What tells this principal from all others, such as for a session that belongs to it."""
+        """A unique key of this principal, for example to bind a session to it."""
         return msgspec.json.encode([self.issuer, self.subject, self.client_id]).decode()
 
-    def name_to(self, issuer: str | None) -> str:
-        """What those who accept tokens of one issuer call this principal: its subject, unless it is another's.
+    def name_for_issuer(self, issuer: str | None) -> str:
+        """A name for this principal that is unique where tokens of `issuer` are accepted: usually its subject.
 
-        A subject is unique at its issuer only (RFC 7519, section 4.1.2), so that of another has the issuer with it; no
-        subject of one's own can look like that.
+        A subject is unique at its issuer only (RFC 7519, section 4.1.2), so that the subject of another issuer is
+        combined with that issuer, in a form that no plain subject can have.
         """
         if self.issuer in (None, issuer) and not self.subject.startswith("["):
             return self.subject
         return msgspec.json.encode([self.issuer, self.subject]).decode()
 
     def lacks(self, wanted: Collection[str]) -> tuple[str, ...]:
-        """Those of the scopes that the token does not have."""
+        """The scopes among `wanted` that the token does not have."""
         return tuple(scope for scope in wanted if scope not in self.scopes)
 
 
-class Rules(msgspec.Struct, frozen=True, kw_only=True):
-    """Which tokens are accepted: of one issuer, and meant for us."""
+class TokenRules(msgspec.Struct, frozen=True, kw_only=True):
+    """Rules for accepted tokens: issuer, audience, algorithms, clock leeway."""
 
     issuer: str
     audience: tuple[str, ...]
@@ -71,9 +71,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if not self.issuer or not self.audience or not all(self.audience):
-            raise LocalError(
-                "To check tokens, an issuer and an audience are needed: whose they are, and whom they are for"
-            )
+            raise LocalError("To verify tokens, an issuer and an audience are required (issuer, audience)")
         unknown = set(self.algorithms) - set(ALGORITHMS)
         if unknown or not self.algorithms:
             raise LocalError(
@@ -81,102 +79,104 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
             )
 
     def check(self, token: str, keys: Collection[PublicKey], now: float) -> Principal:
-        """Who a signed token speaks for; raises `TokenRefused`, as `UnknownKey` where newer keys may help."""
+        """Verify a signed token; raises `TokenRefused`, or `UnknownKey` if fetching the keys again may help."""
         claims = jwt.verify(token, keys, typ=ACCESS_TYPES, algorithms=self.algorithms)
         jwt.check_claims(claims, now=now, issuer=self.issuer, audience=self.audience, leeway=self.leeway)
-        return principal(claims)
+        return principal_from_claims(claims)
 
 
-class KeyStore(msgspec.Struct, frozen=True):
-    """The keys of an issuer, and when they were fetched."""
+class IssuerKeys(msgspec.Struct, frozen=True):
+    """The public keys of an issuer, with the time they were fetched."""
 
     keys: tuple[PublicKey, ...] = ()
     fetched_at: float = float("-inf")
 
-    def due(self, now: float, *, unknown: bool = False) -> bool:
-        """Whether to fetch them again: after an hour, or for a key not seen before, but then not at once.
+    def is_due(self, now: float, *, unknown: bool = False) -> bool:
+        """True if it is time to fetch them again: after an hour, or after half a minute if a token has an unknown key.
 
-        Otherwise anybody could make us ask the issuer as often as they like.
+        Without that pause, anybody could make the server send requests to the issuer at any rate.
         """
         return now - self.fetched_at >= (KEYS_PAUSE if unknown else KEYS_SECONDS)
 
 
 class StaticTokens:
-    """Fixed tokens, for development; only their digests are kept."""
+    """Fixed tokens, for development; only their digests are stored."""
 
     def __init__(self, tokens: Mapping[str, Principal]) -> None:
         if not all(tokens):
-            raise LocalError("A token cannot be empty")
-        self._known = {_digest(token): who for token, who in tokens.items()}
+            raise LocalError("A token must not be empty")
+        self._known = {_digest(token): principal for token, principal in tokens.items()}
 
     def check(self, token: str) -> Principal:
-        """Who a token belongs to."""
-        found = self._known.get(_digest(token))
-        if found is None:
-            raise TokenRefused("The token is not known")
-        return found
+        """The principal of a token; raises `TokenRefused` for an unknown one."""
+        principal_of_token = self._known.get(_digest(token))
+        if principal_of_token is None:
+            raise TokenRefused("The token is not credentials")
+        return principal_of_token
 
 
-def fetch_keys(url: str, now: float) -> Flow[KeyStore]:
-    """The keys at the `jwks_uri` of an issuer."""
+def fetch_keys(url: str, now: float) -> Flow[IssuerKeys]:
+    """Fetch the keys at the `jwks_uri` of an issuer."""
     response = yield get(url)
     if response.status != 200:
-        raise AuthorizationFailed(f"{plain(url)} answered {response.status} instead of keys")
-    document = Document.read(response.body, f"The set of keys at {plain(url)}")
-    return KeyStore(read_key_set(document.fields), now)
+        raise AuthorizationFailed(f"{printable(url)} answered {response.status} instead of keys")
+    document = Document.read(response.body, f"The set of keys at {printable(url)}")
+    return IssuerKeys(read_key_set(document.fields), now)
 
 
-def introspect(means: Means, token: str, audience: Collection[str]) -> Flow[Principal]:
-    """Ask the authorization server who a token speaks for (RFC 7662); it too must be meant for us."""
-    endpoint = means.server.introspection_endpoint
-    if endpoint is None or means.client is None:
-        raise LocalError("To ask about tokens, an introspection endpoint and a client are needed")
-    headers, known = authenticate(means.server, means.client, now=means.now, random=means.random)
-    response = yield post_form(endpoint, [("token", token), ("token_type_hint", "access_token"), *known], headers)
+def introspect(context: TokenRequestContext, token: str, audience: Collection[str]) -> Flow[Principal]:
+    """Introspect a token at the authorization server (RFC 7662); its audience is checked as well."""
+    endpoint = context.server.introspection_endpoint
+    if endpoint is None or context.client is None:
+        raise LocalError("Introspection needs a server with an introspection endpoint, and a client")
+    headers, credentials = authenticate(context.server, context.client, now=context.now, random=context.random)
+    response = yield post_form(endpoint, [("token", token), ("token_type_hint", "access_token"), *credentials], headers)
     if response.status != 200:
-        raise AuthorizationFailed(f"{plain(endpoint)} answered {response.status}")
-    claims = Document.read(response.body, f"The answer of {plain(endpoint)}").fields
+        raise AuthorizationFailed(f"{printable(endpoint)} answered {response.status}")
+    claims = Document.read(response.body, f"The response of {printable(endpoint)}").fields
     if claims.get("active") is not True:
         raise TokenRefused("The token is not active")
-    if claims.get("iss") not in (None, means.server.issuer):
+    if claims.get("iss") not in (None, context.server.issuer):
         raise TokenRefused("The token is of another issuer")
     if not jwt.audiences(claims).intersection(audience):
         raise TokenRefused("The token is for another audience")
     if claims.get("exp") is not None:
-        jwt.check_times(claims, means.now)
-    return principal({"iss": means.server.issuer, **claims})
+        jwt.check_times(claims, context.now)
+    return principal_from_claims({"iss": context.server.issuer, **claims})
 
 
-def principal(claims: dict[str, Any]) -> Principal:
-    """Who claims that were checked speak for."""
+def principal_from_claims(claims: dict[str, Any]) -> Principal:
+    """The principal that verified claims describe."""
     client = _text(claims, "client_id") or _text(claims, "azp")
     subject = _text(claims, "sub") or client
     if subject is None:
-        raise TokenRefused("The token does not say whom it is about")
+        raise TokenRefused("The token has no subject")
     bound: Any = claims.get("cnf")
     thumbprint: Any = None
     if bound is not None:
         thumbprint = cast("dict[str, Any]", bound).get("jkt") if isinstance(bound, dict) else None
         if not isinstance(thumbprint, str):
-            raise TokenRefused("The token is bound to something that cannot be checked")
+            raise TokenRefused("The token is bound to a key by an unsupported method")
     return Principal(
         subject=subject,
         issuer=_text(claims, "iss"),
         client_id=client,
         scopes=_scopes(claims),
-        expires_at=jwt.moment(claims, "exp"),
+        expires_at=jwt.time_claim(claims, "exp"),
         thumbprint=thumbprint,
         claims=claims,
     )
 
 
-def check_binding(who: Principal, scheme: str, proof: Proof | None) -> None:
-    """Refuse a token that is bound to a key and comes without it, also when it comes as a plain one (section 7.1)."""
-    if who.thumbprint is None and scheme.lower() == "bearer":
+def check_binding(principal: Principal, scheme: str, proof: Proof | None) -> None:
+    """Refuse a DPoP-bound token without a proof of its key, also if it is sent as a bearer token (section 7.1)."""
+    if principal.thumbprint is None and scheme.lower() == "bearer":
         return
-    if who.thumbprint is None or scheme.lower() != "dpop" or proof is None:
-        raise TokenRefused("The token and the way it is shown do not fit")
-    if not compare_digest(who.thumbprint.encode(), proof.thumbprint.encode()):
+    if principal.thumbprint is None or scheme.lower() != "dpop" or proof is None:
+        raise TokenRefused(
+            "The token does not fit the authentication scheme: a DPoP-bound token needs DPoP and a proof"
+        )
+    if not compare_digest(principal.thumbprint.encode(), proof.thumbprint.encode()):
         raise TokenRefused("The token is bound to another key")
 
 
@@ -185,7 +185,7 @@ def _scopes(claims: dict[str, Any]) -> tuple[str, ...]:
     if isinstance(value, str):
         return scopes.split(value)
     if isinstance(value, list):
-        return scopes.cleaned(each for each in cast("list[Any]", value) if isinstance(each, str))
+        return scopes.valid_scopes(each for each in cast("list[Any]", value) if isinstance(each, str))
     return ()
 
 
@@ -194,7 +194,7 @@ def _text(claims: dict[str, Any], name: str) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str) or not 0 < len(value) <= 2048:
-        raise TokenRefused(f"The {name} of the token is not a text")
+        raise TokenRefused(f"The {name} of the token is not a string")
     return value
 
 

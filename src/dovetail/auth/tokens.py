@@ -1,4 +1,4 @@
-"""Tokens, and the record of a login that is kept until the next start."""
+"""Tokens of a token endpoint, and `Account`: a stored login."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import msgspec
 from dovetail.protocol.errors import LocalError
 
 from . import scopes
-from .client_authentication import Client
-from .errors import AuthorizationFailed, Denied, Untrusted, plain
+from .client_authentication import OAuthClient
+from .errors import AuthorizationFailed, Denied, Untrusted, printable
 from .http import Document, Response
 
-EARLY = 60.0
-"""How long before its end a token is renewed, in seconds; for one with a short life, a tenth of that."""
+REFRESH_EARLY = 60.0
+"""Seconds before its expiry at which a token is refreshed; a tenth of its lifetime if that is less."""
 MAX_SECONDS = 10 * 366 * 86400
 _TOKEN = re.compile(r"[\x21-\x7e]+")
 
 
 class Tokens(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a token endpoint gave."""
+    """The tokens in a response of a token endpoint."""
 
     access_token: str
     token_type: str = "Bearer"
@@ -29,27 +29,27 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     expires_at: float | None = None
     refresh_token: str | None = None
     scopes: tuple[str, ...] | None = None
-    """What the token allows; None where the server did not say, and it is what was asked for."""
+    """The scopes of the token; None if the server did not say, which means those that were requested."""
     id_token: str | None = None
     issued_token_type: str | None = None
 
     @property
     def authorization(self) -> str:
-        """The value of the header that goes with each request."""
+        """The value of the Authorization header."""
         return f"{self.token_type} {self.access_token}"
 
     def expired(self, now: float) -> bool:
-        """Whether the token is of no use any more."""
+        """True if the access token has expired."""
         return self.expires_at is not None and now >= self.expires_at
 
     def needs_refresh(self, now: float) -> bool:
-        """Whether it is time for another one."""
+        """True if the access token expires soon."""
         if self.expires_at is None:
             return False
-        return now >= self.expires_at - min(EARLY, max(0.0, self.expires_at - self.obtained_at) / 10)
+        return now >= self.expires_at - min(REFRESH_EARLY, max(0.0, self.expires_at - self.obtained_at) / 10)
 
-    def after(self, earlier: Tokens) -> Tokens:
-        """These, with what a refresh leaves as it was (RFC 6749, section 6)."""
+    def merged_with(self, earlier: Tokens) -> Tokens:
+        """These tokens, with the fields of the earlier ones that a refresh leaves unchanged (RFC 6749, section 6)."""
         return msgspec.structs.replace(
             self,
             refresh_token=self.refresh_token or earlier.refresh_token,
@@ -62,32 +62,32 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A login at one server: who we are, where tokens come from, and those that we have."""
+    """A stored login at one MCP server: client, authorization server and tokens."""
 
     version: int = 1
     resource: str
     issuer: str
-    client: Client
+    client: OAuthClient
     tokens: Tokens
     requested: tuple[str, ...] = ()
-    """All scopes that were ever asked for: a later login asks for them again."""
+    """All scopes requested so far: a later login requests them again."""
     dpop_key: str | None = None
-    """The key that the tokens are bound to, in PEM."""
+    """The key that the tokens are bound to, in PEM format."""
 
     def __repr__(self) -> str:
         return f"Account(resource={self.resource!r}, issuer={self.issuer!r}, client={self.client!r})"
 
     def renewed(self, tokens: Tokens) -> Account:
-        """The same with tokens of a refresh."""
-        return msgspec.structs.replace(self, tokens=tokens.after(self.tokens))
+        """The account with the tokens of a refresh."""
+        return msgspec.structs.replace(self, tokens=tokens.merged_with(self.tokens))
 
     def encode(self) -> bytes:
-        """As bytes, with all secrets: to be encrypted by who stores them."""
+        """Encode with all secrets; the caller must encrypt the bytes before storing them."""
         return msgspec.json.encode(self)
 
     @staticmethod
     def decode(content: bytes) -> Account:
-        """From its bytes."""
+        """Decode a stored account; raises LocalError if it cannot be used."""
         try:
             account = msgspec.json.decode(content, type=Account)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -98,21 +98,21 @@ class Account(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def read_tokens(response: Response, where: str, *, now: float, types: tuple[str, ...] = ("Bearer",)) -> Tokens:
-    """The tokens in a response of a token endpoint (RFC 6749, section 5), of one of these types."""
-    what = f"The answer of {plain(where)}"
-    problem = error_of(response, what)
+    """Read a response of a token endpoint (RFC 6749, section 5); the token must be of one of these types."""
+    what = f"The response of {printable(where)}"
+    problem = token_error(response, what)
     if problem is not None:
         raise problem
     if response.status != 200:
-        raise AuthorizationFailed(f"{plain(where)} answered {response.status} instead of a token")
+        raise AuthorizationFailed(f"{printable(where)} answered {response.status} instead of a token")
     document = Document.read(response.body, what)
     access, refresh = document.needed("access_token", 65536), document.text("refresh_token", 65536)
     if not _TOKEN.fullmatch(access):
-        raise AuthorizationFailed(f"{what} has a token with blanks, line breaks or special letters")
+        raise AuthorizationFailed(f"{what} has a token with spaces, line breaks or special characters")
     named = document.needed("token_type")
     kind = next((each for each in types if each.lower() == named.lower()), None)
     if kind is None:
-        raise Untrusted(f"{what} has a token of the type {plain(named)}, where {' or '.join(types)} was asked for")
+        raise Untrusted(f"{what} has a token of the type {printable(named)}, where {' or '.join(types)} was requested")
     scope = document.fields.get("scope")
     seconds = _seconds(document.fields.get("expires_in"))
     return Tokens(
@@ -127,8 +127,8 @@ def read_tokens(response: Response, where: str, *, now: float, types: tuple[str,
     )
 
 
-def error_of(response: Response, what: str) -> Denied | None:
-    """What an error of a token endpoint says; some come with status 200."""
+def token_error(response: Response, what: str) -> Denied | None:
+    """The error in a response of a token endpoint, if there is one; some come with status 200."""
     try:
         document = Document.read(response.body, what)
         error = document.text("error")

@@ -1,7 +1,7 @@
-"""Where a client may go when a peer names the place.
+"""Protection against server-side request forgery: the URLs and IP addresses that a client may connect to.
 
-2026-07-28 security considerations, "Communication Security"; RFC 9728, section 7.7. A URL is checked before it is
-used, and the addresses that its host has are checked before one of them is connected to: that one, and no other.
+2026-07-28 security considerations, "Communication Security"; RFC 9728, section 7.7. A URL from a peer is checked before
+it is used. The addresses of its host are checked before the client connects, and only to a checked address.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from typing import TypeAlias
 from urllib.parse import SplitResult, urljoin, urlsplit
 
-from .errors import Untrusted, plain
+from .errors import Untrusted, printable
 
 MAX_URL = 2048
 
@@ -33,11 +33,11 @@ _METADATA = frozenset(
         ),
     )
 )
-"""Where clouds hand out credentials to whoever asks from inside; some are outside of every special range."""
+"""Metadata services, where clouds give credentials to any local client; some are outside all special ranges."""
 
-_KINDS_4 = tuple(
-    (IPv4Network(network), kind)
-    for network, kind in (
+_RANGES_4 = tuple(
+    (IPv4Network(network), address_kind)
+    for network, address_kind in (
         ("0.0.0.0/8", "unspecified"),
         ("10.0.0.0/8", "private"),
         ("100.64.0.0/10", "shared"),
@@ -58,9 +58,9 @@ _KINDS_4 = tuple(
         ("240.0.0.0/4", "reserved"),
     )
 )
-_KINDS_6 = tuple(
-    (IPv6Network(network), kind)
-    for network, kind in (
+_RANGES_6 = tuple(
+    (IPv6Network(network), address_kind)
+    for network, address_kind in (
         ("::/128", "unspecified"),
         ("::1/128", "loopback"),
         ("64:ff9b:1::/48", "translated"),
@@ -79,14 +79,14 @@ _6TO4 = IPv6Network("2002::/16")
 _LAST_32 = tuple(map(IPv6Network, ("64:ff9b::/96", "::ffff:0:0:0/96", "::/96")))
 """NAT64 (RFC 6052), SIIT (RFC 2765) and the old IPv4-compatible form: the last 32 bits are an IPv4 address."""
 _ISATAP = (0x0000_5EFE, 0x0200_5EFE)
-_SHARED_WITH_HOME = ("loopback", "private", "shared", "site-local")
+_SHARED_WITH_SERVER = ("loopback", "private", "shared", "site-local")
 
 
-def check_url(url: str, what: str, *, beside: str | None = None) -> SplitResult:
-    """Take a URL that a peer named apart, or refuse it.
+def check_url(url: str, what: str, *, source: str | None = None) -> SplitResult:
+    """Split a URL from a peer, or raise `Untrusted`.
 
-    https, or http to this machine; no user, no fragment, no letters that two readers would read differently.
-    This machine may be named only by a peer that is on it itself: `beside` is the URL of that peer.
+    It must be https, or http to a loopback host; without user name, fragment, or characters that parsers treat
+    differently. Only a peer on a loopback host may name one: `source` is the URL of that peer.
     """
     if len(url) > MAX_URL or not _URL.fullmatch(url) or "\\" in url:
         raise Untrusted(f"{what} is not a URL that can be used: {_shown(url)}")
@@ -100,97 +100,97 @@ def check_url(url: str, what: str, *, beside: str | None = None) -> SplitResult:
     if not host or port == 0 or not _is_host(host, "[" in parts.netloc):
         raise Untrusted(f"{what} names no host that can be used: {_shown(url)}")
     if "@" in parts.netloc or "#" in url:
-        raise Untrusted(f"{what} has a user name or a fragment, which it must not: {_shown(url)}")
+        raise Untrusted(f"{what} has a user name or a fragment, which is not allowed: {_shown(url)}")
     local = is_loopback(host)
     if parts.scheme == "http" and not local:
-        raise Untrusted(f"{what} is not https, and not on this machine: {_shown(url)}")
-    if local and beside is not None and not is_loopback(urlsplit(beside).hostname or ""):
-        raise Untrusted(f"{what} is on this machine, but {_shown(beside)}, which named it, is not: {_shown(url)}")
+        raise Untrusted(f"{what} is not https, and not on a loopback host: {_shown(url)}")
+    if local and source is not None and not is_loopback(urlsplit(source).hostname or ""):
+        raise Untrusted(f"{what} is on a loopback host, but {_shown(source)}, which named it, is not: {_shown(url)}")
     return parts
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host of a URL is this machine, by its name or address."""
+    """True if the host of a URL is a loopback name or address."""
     host = host.lower().removesuffix(".")
     if host == "localhost" or host.endswith(".localhost"):
         return True
     address = _literal(host)
-    return address is not None and kind(address) == "loopback"
+    return address is not None and address_kind(address) == "loopback"
 
 
-def kind(address: Address) -> str | None:
-    """What is special about an address; None for one of the public internet.
+def address_kind(address: Address) -> str | None:
+    """The special range that an address is in; None for an address of the public internet.
 
-    An IPv4 address inside an IPv6 one counts: as itself where the system connects to it directly,
-    and as `embedded` where something on the way would.
+    An IPv4 address inside an IPv6 address counts: as itself if the system connects to it directly, and as `embedded`
+    if a gateway would.
     """
     if address in _METADATA:
         return "metadata"
     if isinstance(address, IPv4Address):
-        return next((name for network, name in _KINDS_4 if address in network), None)
+        return next((name for network, name in _RANGES_4 if address in network), None)
     if address.ipv4_mapped is not None:
-        return kind(address.ipv4_mapped)
+        return address_kind(address.ipv4_mapped)
     inner = _embedded(address)
     if inner:
-        return "embedded" if any(map(kind, inner)) else None
-    found = next((name for network, name in _KINDS_6 if address in network), None)
+        return "embedded" if any(map(address_kind, inner)) else None
+    found = next((name for network, name in _RANGES_6 if address in network), None)
     return found or (None if address in _GLOBAL_6 else "reserved")
 
 
-def refusal(address: str, home: Iterable[str] = ()) -> str | None:
-    """Why an address must not be connected to; None if it may be.
+def refusal_reason(address: str, server_addresses: Iterable[str] = ()) -> str | None:
+    """The reason why the client must not connect to an address; None if it may.
 
-    `home` are the addresses at which the server itself was reached: who is on this machine, or in a private network,
-    may name others there. Nothing else that is special is ever let through, but a server's own address.
+    `server_addresses` are those of the MCP server itself: a server on a loopback or private address may name others
+    there. No other special address is allowed, except the server's own.
     """
     found = _literal(address)
     if found is None:
         return "it is not an address"
-    special = kind(found)
+    special = address_kind(found)
     if special is None:
         return None
-    known = [each for each in map(_literal, home) if each is not None]
+    known = [each for each in map(_literal, server_addresses) if each is not None]
     if special != "metadata":
-        if any(_plain(each) == _plain(found) for each in known):
+        if any(_unmapped(each) == _unmapped(found) for each in known):
             return None
-        if special in _SHARED_WITH_HOME and any(kind(each) == special for each in known):
+        if special in _SHARED_WITH_SERVER and any(address_kind(each) == special for each in known):
             return None
     return f"it is a {special} address"
 
 
-def screen(parts: SplitResult, addresses: Iterable[str], home: Iterable[str] = ()) -> list[str]:
-    """Those of the addresses of a URL's host that may be connected to; refused if there are none.
+def allowed_addresses(parts: SplitResult, addresses: Iterable[str], server_addresses: Iterable[str] = ()) -> list[str]:
+    """The addresses of a URL's host that the client may connect to; raises `Untrusted` if there are none.
 
-    Without TLS that is this machine only, whatever a name such as `x.localhost` resolves to.
+    Without TLS these are loopback addresses only, whatever a name such as `x.localhost` resolves to.
     """
-    home, refusals, good = tuple(home), list[str](), list[str]()
+    server_addresses, refusals, good = tuple(server_addresses), list[str](), list[str]()
     for address in addresses:
-        why = refusal(address, home)
+        why = refusal_reason(address, server_addresses)
         if why is None and parts.scheme != "https" and not is_loopback(address):
-            why = "it is not on this machine, and the URL is not https"
+            why = "it is not a loopback address, and the URL is not https"
         if why is None:
             good.append(address)
         else:
-            refusals.append(f"{plain(address)}: {why}")
+            refusals.append(f"{printable(address)}: {why}")
     if not good:
-        host = plain(parts.hostname or "")
-        raise Untrusted(f"{host} must not be connected to ({'; '.join(refusals[:4]) or 'it has no address'})")
+        host = printable(parts.hostname or "")
+        raise Untrusted(f"{host} is not allowed as a target ({'; '.join(refusals[:4]) or 'it has no address'})")
     return good
 
 
-def redirected(url: str, location: str, what: str) -> str:
-    """Where a redirect of a GET leads: within its origin, or nowhere."""
-    if not _URL.fullmatch(location):  # the join would leave out what it does not like
-        raise Untrusted(f"{what} redirects to what is not a URL: {_shown(location)}")
+def redirect_target(url: str, location: str, what: str) -> str:
+    """The target of a redirect of a GET request, which must be within its origin."""
+    if not _URL.fullmatch(location):  # urljoin would silently drop invalid characters
+        raise Untrusted(f"{what} redirects to an invalid URL: {_shown(location)}")
     target = urljoin(url, location)
-    parts = check_url(target, what, beside=url)
+    parts = check_url(target, what, source=url)
     if origin(parts) != origin(urlsplit(url)):
         raise Untrusted(f"{what} redirects to another origin: {_shown(target)}")
     return target
 
 
 def origin(parts: SplitResult) -> tuple[str, str, int]:
-    """Scheme, host and port of a URL that was checked."""
+    """The origin of a URL: scheme, host and port."""
     return parts.scheme, (parts.hostname or "").lower(), parts.port or (443 if parts.scheme == "https" else 80)
 
 
@@ -215,7 +215,7 @@ def _literal(text: str) -> Address | None:
     return None if isinstance(address, IPv6Address) and address.scope_id is not None else address
 
 
-def _plain(address: Address) -> Address:
+def _unmapped(address: Address) -> Address:
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return mapped or address
 
@@ -223,11 +223,11 @@ def _plain(address: Address) -> Address:
 def _is_host(host: str, bracketed: bool) -> bool:
     if bracketed:
         return isinstance(_literal(host), IPv6Address)
-    # 127.1, 2130706433 and 0x7f000001 are addresses to some, and names to others.
+    # 127.1, 2130706433 and 0x7f000001 are addresses to some parsers, and names to others.
     if _NUMBER.fullmatch(host.removesuffix(".").rpartition(".")[2]):
         return isinstance(_literal(host), IPv4Address)
     return len(host) <= 253 and _NAME.fullmatch(host) is not None
 
 
 def _shown(url: str) -> str:
-    return plain(re.sub(r"//[^/?#]*@", "//…@", url[:MAX_URL]))
+    return printable(re.sub(r"//[^/?#]*@", "//…@", url[:MAX_URL]))

@@ -10,7 +10,7 @@ from typing import TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 from dovetail.auth import url_guard
-from dovetail.auth.errors import AuthorizationFailed, plain
+from dovetail.auth.errors import AuthorizationFailed, printable
 from dovetail.auth.http import MAX_BODY, Flow, Request, Response
 from dovetail.protocol.errors import ConnectionLost, InvalidAnswer
 from dovetail.transports.http.contract import HttpClient, HttpOptions
@@ -61,15 +61,15 @@ class OAuthHttp:
                     location = response.headers.get("location")
                     if request.method != "GET" or response.status not in _REDIRECTS or location is None:
                         return response
-                    url = url_guard.redirected(url, location, plain(request.url))
+                    url = url_guard.redirect_target(url, location, printable(request.url))
         except TimeoutError:
-            raise AuthorizationFailed(f"{plain(url)} gave no answer within {self._seconds:g} s") from None
+            raise AuthorizationFailed(f"{printable(url)} gave no answer within {self._seconds:g} s") from None
         except (ConnectionLost, InvalidAnswer) as problem:
-            raise AuthorizationFailed(f"There is no answer from {plain(url)}: {problem}") from problem
-        raise AuthorizationFailed(f"{plain(request.url)} redirects too often")
+            raise AuthorizationFailed(f"There is no answer from {printable(url)}: {problem}") from problem
+        raise AuthorizationFailed(f"{printable(request.url)} redirects too often")
 
     async def _once(self, request: Request, url: str) -> Response:
-        parts = url_guard.check_url(url, "An address of an authorization server", beside=self._home)
+        parts = url_guard.check_url(url, "An address of an authorization server", source=self._home)
         async with self._client(url, parts) as client:
             answer = await client.request(request.method, url, request.headers, request.body or None)
             try:
@@ -92,7 +92,7 @@ class OAuthHttp:
             _screen_literal(parts)
         else:
             home = await _addresses(urlsplit(self._home))
-            addresses = url_guard.screen(parts, await _addresses(parts), home)
+            addresses = url_guard.allowed_addresses(parts, await _addresses(parts), home)
         client = AiohttpClient(self._options, url, addresses)
         try:
             yield client
@@ -104,7 +104,7 @@ def _screen_literal(parts: SplitResult) -> None:
     """Check a host that is an address; this machine, which `check_url` has let through, is one that may be."""
     host = parts.hostname or ""
     with contextlib.suppress(ValueError):
-        url_guard.screen(parts, [str(ip_address(host))], [host] if url_guard.is_loopback(host) else [])
+        url_guard.allowed_addresses(parts, [str(ip_address(host))], [host] if url_guard.is_loopback(host) else [])
 
 
 async def _addresses(parts: SplitResult) -> list[str]:

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from dovetail.auth.client_authentication import Client
+from dovetail.auth.client_authentication import OAuthClient
 from dovetail.auth.errors import AuthorizationFailed
 from dovetail.auth.tokens import Account, Tokens
 from dovetail.client.auth.accounts import StoredLogin, default_account, list_logins
 from dovetail.client.auth.token_store import FileTokens, account_name
 
 URL = "https://example.com/mcp"
-CLIENT = Client(id="c", issuer="https://login.example", secret="hidden")
+CLIENT = OAuthClient(id="c", issuer="https://login.example", secret="hidden")
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from dovetail.auth import challenge
 from dovetail.auth.dpop import Prover
 from dovetail.auth.errors import Untrusted
 from dovetail.auth.jwk import SigningKey
-from dovetail.auth.metadata import read_protected
+from dovetail.auth.metadata import read_protected_resource
 from dovetail.auth.token_verification import Principal
 from dovetail.server.auth.verifiers import JWTVerifier, StaticTokens, Verifier
 from dovetail.storage.memory import MemoryStore
@@ -156,7 +156,7 @@ class TestMetadata:
         async with at(make_server(auth=Known(scopes=("read",)))) as site:
             answer = await site.ask("GET", path=place)
             assert (answer.status, answer.kind) == (200, "application/json")
-            found = read_protected(await answer.body(), site.url + place, f"{site.url}/mcp")
+            found = read_protected_resource(await answer.body(), site.url + place, f"{site.url}/mcp")
             assert found is not None
             assert (found.resource, found.authorization_servers) == (f"{site.url}/mcp", (ISSUER,))
             assert found.scopes_supported == ("read",) and not found.dpop_bound_access_tokens_required
@@ -388,7 +388,7 @@ class TestOtherPrincipals:
 
     async def test_the_same_name_at_another_issuer_is_another_principal(self) -> None:
         own, other = Principal(subject="ada", issuer=ISSUER), Principal(subject="ada", issuer="https://b.example")
-        posing = Principal(subject=other.name_to(ISSUER), issuer=ISSUER)
+        posing = Principal(subject=other.name_for_issuer(ISSUER), issuer=ISSUER)
 
         class Several(Known):
             async def __call__(self, token: str) -> Principal | None:

@@ -9,7 +9,7 @@ import pytest
 
 from dovetail.auth.dpop import Prover
 from dovetail.auth.jwk import SigningKey
-from dovetail.auth.jwt import take_apart
+from dovetail.auth.jwt import parse_unverified
 from dovetail.testing.auth_server.authorize_request import Offer
 from dovetail.testing.auth_server.clients import KnownClient
 from dovetail.testing.auth_server.codes import Allowed
@@ -47,7 +47,7 @@ def test_a_token_is_bound_to_the_key_that_was_proved() -> None:
     at = desk()
     tokens = renew(at, exchange(at, MINE, MINE.thumbprint), MINE)
     assert tokens["token_type"] == "DPoP"
-    assert take_apart(tokens["access_token"]).claims["cnf"] == {"jkt": MINE.thumbprint}
+    assert parse_unverified(tokens["access_token"]).claims["cnf"] == {"jkt": MINE.thumbprint}
     assert at.given == {"authorization_code": 1, "refresh_token": 1}
 
 

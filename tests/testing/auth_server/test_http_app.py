@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 
-from dovetail.auth.discovery import find_server
+from dovetail.auth.discovery import find_authorization_server
 from dovetail.protocol.errors import LocalError
 from dovetail.runtime.oauth_http import OAuthHttp
 from dovetail.testing import DevAuth
@@ -75,7 +75,7 @@ async def test_clients_find_it_at_every_well_known_place() -> None:
 
 async def test_our_own_client_reads_the_metadata() -> None:
     async with town(scopes=["read"]) as here:
-        found = await OAuthHttp(here.auth.issuer, HttpOptions()).run(find_server(here.auth.issuer))
+        found = await OAuthHttp(here.auth.issuer, HttpOptions()).run(find_authorization_server(here.auth.issuer))
         found.check_pkce()
         assert found.authorization_response_iss_parameter_supported
         assert found.scopes_supported == ("read", "offline_access")
@@ -296,9 +296,9 @@ async def test_an_id_token_for_who_asks_with_openid() -> None:
     async with town() as here:
         back = await here.visitor.log_in(here.page(scope="openid", nonce="n1"))
         _, tokens = await here.exchange(back)
-        from dovetail.auth.jwt import take_apart
+        from dovetail.auth.jwt import parse_unverified
 
-        claims = take_apart(tokens["id_token"]).claims
+        claims = parse_unverified(tokens["id_token"]).claims
         assert (claims["aud"], claims["sub"], claims["nonce"]) == ("desk", "ada", "n1")
 
 

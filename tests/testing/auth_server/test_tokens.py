@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dovetail.auth.jwk import SigningKey
-from dovetail.auth.token_verification import Rules
+from dovetail.auth.token_verification import TokenRules
 from dovetail.testing.auth_server.errors import Problem
 from dovetail.testing.auth_server.tokens import Mint, Right
 from tests.testing.auth_server.asks import NOW, RESOURCE, Dice
@@ -28,13 +28,13 @@ def access(made: Mint, seconds: float = 60, **changes: Any) -> str:
 
 
 def test_a_server_believes_a_token_that_is_for_it() -> None:
-    who = Rules(issuer=ISSUER, audience=(RESOURCE,)).check(access(mint()), [KEY.public], NOW)
+    who = TokenRules(issuer=ISSUER, audience=(RESOURCE,)).check(access(mint()), [KEY.public], NOW)
     assert (who.subject, who.client_id, who.scopes) == ("ada", "desk", ("read", "write"))
     assert who.expires_at == NOW + 60
 
 
 def test_a_bound_token_names_its_key() -> None:
-    who = Rules(issuer=ISSUER, audience=(RESOURCE,)).check(access(mint(), jkt="thumb"), [KEY.public], NOW)
+    who = TokenRules(issuer=ISSUER, audience=(RESOURCE,)).check(access(mint(), jkt="thumb"), [KEY.public], NOW)
     assert who.thumbprint == "thumb"
 
 

@@ -39,8 +39,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _login(options: argparse.Namespace, terminal: Terminal | None) -> int:
-    from dovetail.auth.challenge import NOTHING
-    from dovetail.auth.client_authentication import Client
+    from dovetail.auth.challenge import NO_CHALLENGE
+    from dovetail.auth.client_authentication import OAuthClient
     from dovetail.auth.errors import AuthorizationFailed
     from dovetail.client.auth.accounts import list_logins
     from dovetail.client.auth.browser_login import loopback
@@ -53,7 +53,7 @@ async def _login(options: argparse.Namespace, terminal: Terminal | None) -> int:
     secret = None if variable is None else from_environment("--client-secret-env", variable)
     if secret is not None and options.client_id is None:
         raise UsageError("--client-secret-env goes with the --client-id that it belongs to")
-    given = None if options.client_id is None else Client(id=options.client_id, secret=secret)
+    given = None if options.client_id is None else OAuthClient(id=options.client_id, secret=secret)
     doorway = partial(loopback, options.redirect_uri, pasted=None if terminal is None else partial(_pasted, terminal))
     oauth = OAuth(
         BrowserLogin(doorway, name="Dovetail", client=given),
@@ -63,7 +63,7 @@ async def _login(options: argparse.Namespace, terminal: Terminal | None) -> int:
     )
     wanted = await probe_challenge(url)
     try:
-        await oauth.login_anew(url, wanted or NOTHING)
+        await oauth.login_anew(url, wanted or NO_CHALLENGE)
     except AuthorizationFailed as problem:
         if wanted is None:
             raise AuthorizationFailed(f"{url} lets everybody in, and offers no login ({problem})") from problem

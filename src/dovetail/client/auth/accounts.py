@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from dovetail.auth.errors import AuthorizationFailed, TokenRefused, plain
-from dovetail.auth.jwt import take_apart
+from dovetail.auth.errors import AuthorizationFailed, TokenRefused, printable
+from dovetail.auth.jwt import parse_unverified
 from dovetail.auth.tokens import Account
 from dovetail.protocol.errors import LocalError
 
@@ -105,8 +105,8 @@ def _user(id_token: str | None) -> str | None:
     if id_token is None:
         return None
     try:
-        claims: dict[str, Any] = take_apart(id_token).claims
+        claims: dict[str, Any] = parse_unverified(id_token).claims
     except TokenRefused:
         return None
     named = (claims.get(name) for name in _WHO)
-    return next((plain(name) for name in named if isinstance(name, str) and name), None)
+    return next((printable(name) for name in named if isinstance(name, str) and name), None)

@@ -112,9 +112,9 @@ def _wants_token(headers: Mapping[str, str]) -> bool:
     """Whether a token may be the answer: other credentials than tokens are the user's to give."""
     if not headers.get("www-authenticate"):
         return True
-    from dovetail.auth.challenge import NOTHING, read
+    from dovetail.auth.challenge import NO_CHALLENGE, read
 
-    return read(headers) is not NOTHING
+    return read(headers) is not NO_CHALLENGE
 
 
 def _nobody(url: str, account: str = "") -> LoginNeeded:

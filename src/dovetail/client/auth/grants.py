@@ -13,8 +13,8 @@ import msgspec
 
 from dovetail.auth import authorization_code, discovery, grants, registration, scopes
 from dovetail.auth.challenge import Challenge
-from dovetail.auth.client_authentication import Client
-from dovetail.auth.discovery import Discovered
+from dovetail.auth.client_authentication import OAuthClient
+from dovetail.auth.discovery import DiscoveryResult
 from dovetail.auth.dpop import Prover
 from dovetail.auth.metadata import AuthorizationServer
 from dovetail.auth.tokens import Account, Tokens
@@ -35,19 +35,19 @@ class GrantContext(msgspec.Struct, frozen=True, kw_only=True):
     """Where a token is to be had, and what is known so far."""
 
     fetch: OAuthHttp
-    found: Discovered
+    found: DiscoveryResult
     challenge: Challenge
     before: tuple[str, ...]
     """The scopes that were asked for before, or that the user wants."""
     prover: Prover | None
-    earlier: Client | None
+    earlier: OAuthClient | None
     """Who we were at the last login, wherever that was."""
-    registered: Client | None
+    registered: OAuthClient | None
     """Who we are to this authorization server, from an earlier registration."""
 
-    def means(self, client: Client, server: AuthorizationServer | None = None) -> grants.Means:
+    def means(self, client: OAuthClient, server: AuthorizationServer | None = None) -> grants.TokenRequestContext:
         """What a grant needs."""
-        return grants.Means(server or self.found.server, client, time.time(), os.urandom, self.prover)
+        return grants.TokenRequestContext(server or self.found.server, client, time.time(), os.urandom, self.prover)
 
     def scopes(self, offline: bool = False) -> tuple[str, ...]:
         """What to ask for."""
@@ -55,14 +55,14 @@ class GrantContext(msgspec.Struct, frozen=True, kw_only=True):
         named = None if protected is None else protected.scopes_supported
         return scopes.select(self.challenge.scopes, named, server.scopes_supported, before=self.before, offline=offline)
 
-    def own(self, given: Client) -> Client:
+    def own(self, given: OAuthClient) -> OAuthClient:
         """A client that was given, for this authorization server; refused if it was used with another."""
         issuer = self.found.server.issuer
         if self.earlier is not None and self.earlier.id == given.id:
             self.earlier.at(issuer)
         return given.at(issuer)
 
-    def account(self, client: Client, tokens: Tokens, requested: tuple[str, ...]) -> Account:
+    def account(self, client: OAuthClient, tokens: Tokens, requested: tuple[str, ...]) -> Account:
         """The login that came of it."""
         return Account(
             resource=self.found.resource,
@@ -86,7 +86,7 @@ class BrowserLogin:
     """The user logs in on a page of the authorization server: an authorization code with PKCE."""
 
     def __init__(
-        self, doorway: LoginRedirect, *, name: str, client: Client | None = None, document: str | None = None
+        self, doorway: LoginRedirect, *, name: str, client: OAuthClient | None = None, document: str | None = None
     ) -> None:
         self._doorway = doorway
         self._name = name
@@ -101,12 +101,17 @@ class BrowserLogin:
             self._client = at.own(self._client)
         wanted = at.scopes(offline=True)
         async with self._doorway() as (redirect_uri, open_page):
-            about = registration.About(name=self._name, redirect_uris=(redirect_uri,))
-            obtaining = registration.obtain(
-                server, about, now=time.time(), given=self._client, document=self._document, known=at.registered
+            about = registration.ClientMetadata(name=self._name, redirect_uris=(redirect_uri,))
+            obtaining = registration.get_client(
+                server,
+                about,
+                now=time.time(),
+                configured=self._client,
+                document=self._document,
+                registered=at.registered,
             )
             client = await at.fetch.run(obtaining)
-            login = authorization_code.begin(
+            login = authorization_code.build_request(
                 server,
                 client,
                 redirect_uri=redirect_uri,
@@ -115,7 +120,7 @@ class BrowserLogin:
                 random=os.urandom,
                 dpop_thumbprint=None if at.prover is None else at.prover.thumbprint,
             )
-            code = authorization_code.finish(login, await open_page(login.url))
+            code = authorization_code.read_response(login, await open_page(login.url))
         tokens = await at.fetch.run(grants.exchange_code(at.means(client), login, code))
         return at.account(client, tokens, login.scopes)
 
@@ -136,7 +141,7 @@ class ClientCredentials:
         kid: str | None = None,
         issuer: str | None = None,
     ) -> None:
-        self._client = Client(id=client_id, secret=secret, key=private_key, kid=kid, issuer=issuer)
+        self._client = OAuthClient(id=client_id, secret=secret, key=private_key, kid=kid, issuer=issuer)
 
     async def obtain(self, at: GrantContext) -> Account:
         """Get a token."""
@@ -150,7 +155,7 @@ class WorkloadIdentity:
     """A program shows what its platform says of it, as a JWT."""
 
     def __init__(self, client_id: str, assertion: Assertion, *, issuer: str | None = None) -> None:
-        self._client = Client(id=client_id, issuer=issuer)
+        self._client = OAuthClient(id=client_id, issuer=issuer)
         self._assertion = assertion
 
     async def obtain(self, at: GrantContext) -> Account:
@@ -176,8 +181,8 @@ class EnterpriseLogin:
         idp_secret: str | None = None,
         issuer: str | None = None,
     ) -> None:
-        self._client = Client(id=client_id, secret=secret, issuer=issuer)
-        self._idp_client = Client(id=idp_client_id, secret=idp_secret, issuer=idp_issuer)
+        self._client = OAuthClient(id=client_id, secret=secret, issuer=issuer)
+        self._idp_client = OAuthClient(id=idp_client_id, secret=idp_secret, issuer=idp_issuer)
         self._idp_issuer = idp_issuer
         self._id_token = id_token
 
@@ -185,7 +190,7 @@ class EnterpriseLogin:
         """Get a token."""
         self._client = client = at.own(self._client)
         wanted, found = at.scopes(), at.found
-        provider = await at.fetch.run(discovery.find_server(self._idp_issuer))
+        provider = await at.fetch.run(discovery.find_authorization_server(self._idp_issuer))
         exchange = grants.identity_assertion(
             at.means(self._idp_client, provider),
             await _given(self._id_token),

@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from dovetail.auth import discovery, grants, scopes
-from dovetail.auth.challenge import NOTHING, Challenge
+from dovetail.auth.challenge import NO_CHALLENGE, Challenge
 from dovetail.auth.challenge import read as read_challenge
-from dovetail.auth.client_authentication import Client
-from dovetail.auth.discovery import Discovered
+from dovetail.auth.client_authentication import OAuthClient
+from dovetail.auth.discovery import DiscoveryResult
 from dovetail.auth.dpop import Prover
-from dovetail.auth.errors import AuthorizationFailed, Denied, plain
+from dovetail.auth.errors import AuthorizationFailed, Denied, printable
 from dovetail.auth.jwk import SigningKey
 from dovetail.auth.step_up import StepUp
 from dovetail.auth.tokens import Account
@@ -70,7 +70,7 @@ class OAuth:
     ) -> None:
         given = None
         if client_id is not None:
-            given = Client(id=client_id, secret=client_secret, issuer=issuer)
+            given = OAuthClient(id=client_id, secret=client_secret, issuer=issuer)
         elif client_secret is not None or issuer is not None:
             raise LocalError("A client_secret or an issuer goes with the client_id that it belongs to")
         if way is None:
@@ -88,8 +88,8 @@ class OAuth:
         self._url: str | None = None
         self._account: Account | None = None
         self._prover: Prover | None = None
-        self._found: Discovered | None = None
-        self._clients: dict[str, Client] = {}
+        self._found: DiscoveryResult | None = None
+        self._clients: dict[str, OAuthClient] = {}
         self._steps: dict[tuple[str, ...], StepUp] = {}
         self._unproven: str | None = None
         """A token that the server has not yet let through."""
@@ -120,13 +120,13 @@ class OAuth:
         """The token is good."""
         self._unproven = None
         if self._prover is not None:
-            self._prover.learn(url, headers)
+            self._prover.store_nonce(url, headers)
 
     async def refused(self, url: str, sent: Mapping[str, str], status: int, headers: Mapping[str, str]) -> bool:
         """Get another token: one for more scopes, a renewed one, or one of a new login."""
         self._bind(url)
         challenge = read_challenge(headers)
-        news = self._prover is not None and self._prover.learn(url, headers)
+        news = self._prover is not None and self._prover.store_nonce(url, headers)
         if news and challenge.error == "use_dpop_nonce":
             return True
         if status == 403 and not (challenge.insufficient_scope and "authorization" in sent):
@@ -136,9 +136,9 @@ class OAuth:
     async def login(self, url: str) -> None:
         """Get a token before any request asks for one."""
         self._bind(url)
-        await self._finish(self._replace(None, 401, NOTHING))
+        await self._finish(self._replace(None, 401, NO_CHALLENGE))
 
-    async def login_anew(self, url: str, challenge: Challenge = NOTHING) -> Account:
+    async def login_anew(self, url: str, challenge: Challenge = NO_CHALLENGE) -> Account:
         """Log in whether or not there is a login, given what the server said when it had got no token."""
         self._bind(url)
         return await self._finish(self._enter(challenge))
@@ -151,7 +151,7 @@ class OAuth:
             await self._store.save(self._name, None)
             self._account = self._prover = None
             if account is not None:
-                found = await self._find(NOTHING)
+                found = await self._find(NO_CHALLENGE)
                 if found.server.issuer == account.issuer:
                     token, hint = account.tokens.refresh_token, "refresh_token"
                     if token is None:
@@ -227,7 +227,7 @@ class OAuth:
                 if account is None or not self._due(account):
                     return
                 try:
-                    found = self._found or await self._find(NOTHING)
+                    found = self._found or await self._find(NO_CHALLENGE)
                     renewed = await self._refresh(account, found)
                 except AuthorizationFailed as problem:
                     if isinstance(problem, Denied):
@@ -264,7 +264,7 @@ class OAuth:
             found = await self._find(challenge)
             return await self._obtain(found, challenge, self._wanted(account, found))
 
-    async def _renewed(self, sent: str | None, account: Account | None, found: Discovered) -> bool:
+    async def _renewed(self, sent: str | None, account: Account | None, found: DiscoveryResult) -> bool:
         """Try the refresh token; not when what it gave was just refused."""
         if account is None or (account.tokens.authorization == sent and account.tokens.access_token == self._unproven):
             return False
@@ -274,12 +274,12 @@ class OAuth:
             logger.info("The login at %s has ended: %s", account.issuer, problem)
             return False
 
-    async def _find(self, challenge: Challenge) -> Discovered:
+    async def _find(self, challenge: Challenge) -> DiscoveryResult:
         assert self._url is not None
         self._found = await self._fetch.run(discovery.discover(self._url, challenge, known=self._clients))
         return self._found
 
-    async def _refresh(self, account: Account, found: Discovered) -> bool:
+    async def _refresh(self, account: Account, found: DiscoveryResult) -> bool:
         """Whether there is a new token; a refresh token goes to the authorization server that it is from."""
         if account.tokens.refresh_token is None or found.server.issuer != account.issuer:
             return False
@@ -289,10 +289,10 @@ class OAuth:
         await self._keep(account.renewed(await self._fetch.run(flow)))
         return True
 
-    def _means(self, account: Account, found: Discovered) -> grants.Means:
-        return grants.Means(found.server, account.client, time.time(), os.urandom, self._prover)
+    def _means(self, account: Account, found: DiscoveryResult) -> grants.TokenRequestContext:
+        return grants.TokenRequestContext(found.server, account.client, time.time(), os.urandom, self._prover)
 
-    def _wanted(self, account: Account | None, found: Discovered) -> tuple[str, ...]:
+    def _wanted(self, account: Account | None, found: DiscoveryResult) -> tuple[str, ...]:
         if account is None or account.issuer != found.server.issuer:
             return self._scopes
         return scopes.union(self._scopes, account.requested)
@@ -301,7 +301,7 @@ class OAuth:
         demand = challenge.scopes
         if demand not in self._steps and len(self._steps) >= MAX_DEMANDS:
             raise AuthorizationFailed(f"{self._url} asks for ever more permissions")
-        step = self._steps.get(demand, StepUp()).again(challenge, account.requested, account.tokens.scopes)
+        step = self._steps.get(demand, StepUp()).next_attempt(challenge, account.requested, account.tokens.scopes)
         self._steps[demand] = step
         return step.wanted
 
@@ -310,10 +310,10 @@ class OAuth:
         if sent is None or account is None or not account.tokens.access_token == self._unproven == self._fresh:
             return
         if set(challenge.scopes) <= set(account.requested):
-            why = plain(challenge.error_description or challenge.error or "it does not say why")
+            why = printable(challenge.error_description or challenge.error or "it does not say why")
             raise AuthorizationFailed(f"{self._url} refuses the token that was just given out for it ({why})")
 
-    async def _obtain(self, found: Discovered, challenge: Challenge, before: tuple[str, ...]) -> Account:
+    async def _obtain(self, found: DiscoveryResult, challenge: Challenge, before: tuple[str, ...]) -> Account:
         bound = found.protected is not None and found.protected.dpop_bound_access_tokens_required
         prover = self._prover
         if prover is None and (self._dpop or bound):

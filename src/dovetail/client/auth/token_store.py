@@ -206,11 +206,11 @@ def default_tokens(purpose: str = "accounts", environ: Mapping[str, str] = os.en
 
 def account_name(url: str, label: str = "") -> str:
     """What the login at a server is kept under, with the name that the user gave it."""
-    from dovetail.auth.metadata import canonical
+    from dovetail.auth.metadata import canonical_url
 
     if len(label) > MAX_LABEL or label != label.strip() or not label.isprintable():
         raise LocalError(f"The name of an account is a short text on one line, not {label[:MAX_LABEL]!r}")
-    return f"{canonical(url)} {label}".strip()
+    return f"{canonical_url(url)} {label}".strip()
 
 
 def _digest(text: str) -> str:

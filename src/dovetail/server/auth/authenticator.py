@@ -18,7 +18,7 @@ from dovetail.auth import challenge, dpop, scopes, url_guard
 from dovetail.auth.errors import AuthorizationFailed, TokenRefused
 from dovetail.auth.jwk import ALGORITHMS
 from dovetail.auth.jwt import LEEWAY
-from dovetail.auth.metadata import ProtectedResource, canonical, covers, write_protected
+from dovetail.auth.metadata import ProtectedResource, canonical_url, covers, encode_protected_resource
 from dovetail.auth.token_verification import Principal, check_binding
 from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_REQUEST, LocalError
 from dovetail.protocol.request_guard import Headers, Refusal
@@ -83,7 +83,7 @@ class Authenticator:
             parts = url_guard.check_url(resource, "The resource")
             if not parts.path.rstrip("/").endswith(self._path) or parts.query:
                 raise LocalError(f"resource must be the URL of the endpoint, ending in {path}, not {resource!r}")
-            self._base = canonical(resource).rstrip("/").removesuffix(self._path)
+            self._base = canonical_url(resource).rstrip("/").removesuffix(self._path)
         self.metadata_paths = frozenset({WELL_KNOWN + self._path, WELL_KNOWN} if self._rules.issuer else ())
         """The paths that serve the protected resource metadata."""
 
@@ -113,7 +113,7 @@ class Authenticator:
             return Refusal(503, INTERNAL_ERROR, "Tokens cannot be verified now; try again later", headers=retry)
         allowed = scopes.implied(principal.scopes, self._rules.implies)
         until = None if principal.expires_at is None else principal.expires_at + LEEWAY
-        name = principal.name_to(self._rules.issuer)
+        name = principal.name_for_issuer(self._rules.issuer)
         caller = AuthenticatedCaller(name, allowed, _SCHEMES[scheme], metadata, until)
         return caller if allowed.issuperset(self._rules.scopes) else caller.insufficient_scope(self._rules.scopes)
 
@@ -121,7 +121,7 @@ class Authenticator:
         """The protected resource metadata (RFC 9728, section 2)."""
         rules, here = self._rules, self._base_url(scope, headers) + self._path
         resource = self._resource or next((one for one in rules.audience if covers(one, here)), here)
-        return write_protected(
+        return encode_protected_resource(
             ProtectedResource(
                 resource=resource,
                 authorization_servers=(rules.issuer,) if rules.issuer else (),

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from dovetail.auth.dpop import Proof, Replays
+from dovetail.auth.dpop import Proof, UsedProofs
 from dovetail.auth.errors import AuthorizationFailed, TokenRefused
 from dovetail.storage.contract import Entries, StoreError
 
@@ -34,11 +34,11 @@ class MemoryReplayCache:
     """The proofs that reached this process."""
 
     def __init__(self) -> None:
-        self._replays = Replays()
+        self._used = UsedProofs()
 
     async def mark_used(self, proof: Proof) -> None:
         """Record a proof as used; `TokenRefused` if it was used before."""
-        self._replays.admit(proof, time.time())
+        self._used.admit(proof, time.time())
 
     async def close(self) -> None:
         """Nothing is open."""

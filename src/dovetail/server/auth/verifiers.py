@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from dovetail.auth import scopes as scope_rules
 from dovetail.auth import token_verification
-from dovetail.auth.client_authentication import Client
-from dovetail.auth.discovery import find_server
+from dovetail.auth.client_authentication import OAuthClient
+from dovetail.auth.discovery import find_authorization_server
 from dovetail.auth.errors import AuthorizationFailed, TokenRefused, UnknownKey
-from dovetail.auth.grants import Means
+from dovetail.auth.grants import TokenRequestContext
 from dovetail.auth.jwk import ALGORITHMS
 from dovetail.auth.metadata import AuthorizationServer, check_issuer
-from dovetail.auth.token_verification import KeyStore, Principal, Rules
+from dovetail.auth.token_verification import IssuerKeys, Principal, TokenRules
 from dovetail.protocol.errors import LocalError
 
 from .token_cache import TokenCache
@@ -103,10 +103,10 @@ class JWTVerifier(Verifier):
         self.audience = _texts(audience)
         self.scopes, self.implies = _checked(scopes), _hierarchy(implies)
         self.dpop = dpop
-        self._rules = Rules(issuer=issuer, audience=self.audience, algorithms=tuple(algorithms))
+        self._rules = TokenRules(issuer=issuer, audience=self.audience, algorithms=tuple(algorithms))
         self._issuer = _Issuer(issuer, http)
         self._jwks_uri = jwks_uri
-        self._keys = KeyStore()
+        self._keys = IssuerKeys()
         self._fetched_at = float("-inf")
         self._fetching: asyncio.Task[None] | None = None
 
@@ -124,7 +124,7 @@ class JWTVerifier(Verifier):
 
     async def _refresh(self, *, unknown: bool) -> bool:
         """Fetch the keys if that is due, once for all requests that wait for them; return True if they are new."""
-        if not self._keys.due(monotonic(), unknown=unknown):
+        if not self._keys.is_due(monotonic(), unknown=unknown):
             return False
         old = self._keys
         if self._fetching is None or self._fetching.done():
@@ -181,7 +181,7 @@ class Introspection(Verifier):
         self.dpop = dpop
         if not all(self.audience) or not self.audience:
             raise LocalError("Introspection needs an audience: usually the URL of this server")
-        self._client = Client(id=client_id, issuer=issuer, secret=client_secret)
+        self._client = OAuthClient(id=client_id, issuer=issuer, secret=client_secret)
         self._issuer = _Issuer(issuer, http)
         self._cache = TokenCache(cache)
         self._server = None if endpoint is None else AuthorizationServer(issuer=issuer, introspection_endpoint=endpoint)
@@ -195,8 +195,8 @@ class Introspection(Verifier):
     async def _introspect(self, token: str) -> Principal:
         if self._server is None:
             self._server = await self._issuer.metadata()
-        means = Means(self._server, self._client, time(), os.urandom)
-        return await self._issuer.run(token_verification.introspect(means, token, self.audience))
+        context = TokenRequestContext(self._server, self._client, time(), os.urandom)
+        return await self._issuer.run(token_verification.introspect(context, token, self.audience))
 
 
 class _Issuer:
@@ -209,7 +209,7 @@ class _Issuer:
 
     async def metadata(self) -> AuthorizationServer:
         """Its metadata (RFC 8414)."""
-        return await self.run(find_server(self._url))
+        return await self.run(find_authorization_server(self._url))
 
     async def run(self, flow: Flow[T]) -> T:
         """Run an OAuth flow, limited to addresses that the issuer may name."""
@@ -232,7 +232,7 @@ def _texts(given: str | Sequence[str]) -> tuple[str, ...]:
 def _checked(given: Sequence[str]) -> tuple[str, ...]:
     if isinstance(given, str):
         raise LocalError(f"scopes must be a list, such as [{given!r}], not a string")
-    return scope_rules.checked(given)
+    return scope_rules.check_scopes(given)
 
 
 def _hierarchy(given: Mapping[str, Sequence[str]] | None) -> dict[str, tuple[str, ...]]:

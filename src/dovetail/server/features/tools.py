@@ -229,11 +229,11 @@ def make_tool(function: Callable[..., Any], **options: Unpack[ToolOptions]) -> R
 
 
 def _scopes(given: Sequence[str]) -> tuple[str, ...]:
-    from dovetail.auth.scopes import checked
+    from dovetail.auth.scopes import check_scopes
 
     if isinstance(given, str):
         raise LocalError(f"A list of scopes is needed, not a text: [{given!r}]")
-    return checked(given)
+    return check_scopes(given)
 
 
 def _annotations(options: ToolOptions) -> ToolAnnotations | None:

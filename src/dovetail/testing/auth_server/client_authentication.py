@@ -88,7 +88,7 @@ def _assertion(fields: dict[str, str]) -> Shown:
     if fields.get("client_assertion_type") != ASSERTION:
         raise Problem("invalid_client", "The client_assertion is of a type that is not known here", 401)
     try:
-        subject = jwt.take_apart(proof).claims.get("sub")
+        subject = jwt.parse_unverified(proof).claims.get("sub")
     except TokenRefused as problem:
         raise Problem("invalid_client", str(problem), 401) from None
     return Shown(subject if isinstance(subject, str) else "", "private_key_jwt", proof)
@@ -99,7 +99,7 @@ def _check_assertion(proof: str, client: KnownClient, audience: Collection[str],
     try:
         claims = jwt.verify(proof, [client.key])
         jwt.check_claims(claims, now=now, issuer=client.id, audience=audience)
-        until = jwt.moment(claims, "exp") or 0.0
+        until = jwt.time_claim(claims, "exp") or 0.0
     except TokenRefused as problem:
         raise Problem("invalid_client", str(problem), 401) from None
     jti = claims.get("jti")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dovetail.auth.errors import AuthorizationFailed, plain
+from dovetail.auth.errors import AuthorizationFailed, printable
 from dovetail.auth.http import get
 from dovetail.auth.registration import check_document_url
 from dovetail.protocol.errors import LocalError
@@ -32,7 +32,7 @@ class Documents:
             check_document_url(url)
             response = await OAuthHttp(issuer, self._options).send(get(url))
             if response.status != 200:
-                raise Problem("invalid_client", f"{plain(url)} answered {response.status} instead of a document")
+                raise Problem("invalid_client", f"{printable(url)} answered {response.status} instead of a document")
             client = read_document(url, response.body)
         except (AuthorizationFailed, LocalError) as problem:
             raise Problem("invalid_client", str(problem)) from None

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dovetail.auth import dpop, url_guard
-from dovetail.auth.errors import AuthorizationFailed, TokenRefused, plain
+from dovetail.auth.errors import AuthorizationFailed, TokenRefused, printable
 from dovetail.auth.http import Document, Random
 from dovetail.auth.jwk import SigningKey
 
@@ -41,7 +41,7 @@ class Desk:
         self.tell: Callable[[str], None] = lambda _: None
         """Hears of everything that happens, in a sentence."""
         self._used: Shelf[bool] = Shelf(ASSERTION_SECONDS)
-        self._replays = dpop.Replays()
+        self._replays = dpop.UsedProofs()
 
     @property
     def path(self) -> str:
@@ -59,7 +59,7 @@ class Desk:
         except AuthorizationFailed as problem:
             raise Problem("invalid_client_metadata", str(problem)) from None
         client = self.registry.register(document)
-        self.tell(f"{plain(client.name)} has registered")
+        self.tell(f"{printable(client.name)} has registered")
         return describe(client, self.clock())
 
     def identify(self, shown: Shown, client: KnownClient | None) -> KnownClient:
@@ -70,12 +70,12 @@ class Desk:
     def allow(self, asked: Asked, user: str, scopes: tuple[str, ...]) -> str:
         """A user agrees: where the browser goes with the code."""
         code = self.grants.codes.new(Allowed(asked, user, scopes), self.clock())
-        self.tell(f"{user} lets {plain(asked.client.name)} use {plain(asked.resource)}{_shown(scopes)}")
+        self.tell(f"{user} lets {printable(asked.client.name)} use {printable(asked.resource)}{_shown(scopes)}")
         return asked.back(self.issuer, code=code)
 
     def deny(self, asked: Asked) -> str:
         """A user does not agree."""
-        self.tell(f"{plain(asked.client.name)} was denied {plain(asked.resource)}")
+        self.tell(f"{printable(asked.client.name)} was denied {printable(asked.resource)}")
         return asked.back(self.issuer, error="access_denied", error_description="The user said no")
 
     def give(self, fields: dict[str, str], client: KnownClient, proof: str) -> dict[str, Any]:
@@ -93,13 +93,13 @@ class Desk:
         given = self.grants.give(request)
         self.given[kind] += 1
         right = given.right
-        self.tell(f"{kind}: a token for {right.subject} at {plain(right.resource)}{_shown(right.scopes)}")
+        self.tell(f"{kind}: a token for {right.subject} at {printable(right.resource)}{_shown(right.scopes)}")
         return given.document
 
     def revoke(self, fields: dict[str, str], client: KnownClient) -> None:
         """End a token (RFC 7009)."""
         self.grants.mint.revoke(needed(fields, "token"), client.id, self.issuer, self.clock())
-        self.tell(f"{plain(client.name)} has revoked a token")
+        self.tell(f"{printable(client.name)} has revoked a token")
 
     def introspect(self, fields: dict[str, str], client: KnownClient) -> dict[str, Any]:
         """What a token is good for (RFC 7662); not for everybody to know."""

@@ -197,4 +197,4 @@ class DevAuth:
 
 
 def _checked(several: Iterable[str]) -> tuple[str, ...]:
-    return scopes.checked(several)
+    return scopes.check_scopes(several)
