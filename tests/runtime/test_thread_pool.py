@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 import functools
 import gc
+import os
 import threading
 import time
 import weakref
@@ -12,14 +13,21 @@ from typing import Any
 
 import pytest
 
+from dovetail.runtime import thread_pool
 from dovetail.runtime.thread_pool import ThreadPool
 from tests.support.waiting import until
 
 PATIENCE = 30.0
 
 
-@pytest.fixture
-def pool() -> Iterator[ThreadPool]:
+@pytest.fixture(params=["eventfd", "lock"])
+def pool(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadPool]:
+    if request.param == "lock":
+
+        def none(*, blocking: bool) -> None:
+            """As on a system without eventfd."""
+
+        monkeypatch.setattr(thread_pool, "_eventfd", none)
     threads = ThreadPool(4)
     yield threads
     threads.stop()
@@ -209,16 +217,19 @@ class TestCancelling:
         await asyncio.gather(*running)
 
     async def test_an_exception_after_cancellation_is_not_logged_as_never_retrieved(self, pool: ThreadPool):
-        loop = asyncio.get_running_loop()
+        go = threading.Event()
 
         def fail() -> None:
+            assert go.wait(PATIENCE)
             raise ValueError("too late")
 
         def cancel() -> None:
-            loop.call_soon(running.cancel)
+            running.cancel()
 
         # In one turn of the loop: the error is there, and its caller is cancelled before it sees it.
         running = asyncio.create_task(pool.run(fail, cancel))
+        await asyncio.sleep(0)
+        go.set()
         with pytest.raises(asyncio.CancelledError):
             await running
 
@@ -268,3 +279,59 @@ class TestLoops:
         for thread in threads:
             thread.join(PATIENCE)
         assert results == {name: [n * name for n in range(200)] for name in (1, 2, 3)}
+
+    @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="needs the proc file system")
+    def test_closed_loops_and_stopped_pools_leave_no_descriptors_open(self):
+        before = set(threading.enumerate())
+
+        def use_and_drop() -> None:
+            pool = ThreadPool(4)
+            assert asyncio.run(pool.run(lambda: 1)) == 1
+            pool.stop()
+
+        use_and_drop()
+        gc.collect()
+        opened = len(os.listdir("/proc/self/fd"))
+        for _ in range(20):
+            use_and_drop()
+        gc.collect()
+        deadline = time.monotonic() + PATIENCE
+        while set(threading.enumerate()) - before and time.monotonic() < deadline:
+            time.sleep(0.001)
+        assert len(os.listdir("/proc/self/fd")) <= opened
+
+    def test_no_job_is_lost_when_threads_fall_asleep_as_jobs_arrive(self, pool: ThreadPool):
+        async def work(number: int) -> int:
+            total = 0
+            for n in range(300):
+                total += await pool.run(lambda n=n: n)
+                if n % 7 == number:
+                    await asyncio.sleep(0)
+            return total
+
+        async def together() -> list[int]:
+            async with asyncio.timeout(PATIENCE):
+                return await asyncio.gather(*(work(number) for number in range(6)))
+
+        results: list[list[int]] = []
+        threads = [threading.Thread(target=lambda: results.append(asyncio.run(together()))) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE)
+        assert results == [[sum(range(300))] * 6] * 3
+
+    async def test_the_context_of_the_first_caller_is_not_kept(self, pool: ThreadPool):
+        class Value:
+            pass
+
+        variable: contextvars.ContextVar[Value] = contextvars.ContextVar("variable")
+
+        async def call() -> weakref.ref[Value]:
+            value = Value()
+            variable.set(value)
+            await pool.run(lambda: None)
+            return weakref.ref(value)
+
+        gone = await asyncio.create_task(call())
+        await until(lambda: gone() is None)

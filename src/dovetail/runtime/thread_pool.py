@@ -1,7 +1,11 @@
 """Threads for handlers written as plain functions.
 
-The pool grows to what is needed up to a bound and never reads input. Results come back to the loop in
-batches: one wake-up serves every result that is ready.
+Most of the cost of a call in a thread is the threads taking turns: each wake-up is a switch of the processor, and
+Python's global lock (GIL) makes a second one out of it when the woken thread finds it held. So a thread is woken, and
+the loop as well, by a write to an eventfd, during which the GIL is free: the woken thread can go ahead at once, and a
+short function is often done before its caller has begun to wait. What comes together is handed over together: a turn
+of the loop wakes one thread more, which takes all the jobs that it can get, and the loop is woken once for all results
+that are ready.
 """
 
 from __future__ import annotations
@@ -11,54 +15,61 @@ import contextlib
 import contextvars
 import functools
 import inspect
-import queue
+import os
+import sys
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
+from weakref import WeakKeyDictionary, ref
 
 MAX_THREADS = 32
 
+_COUNTER_SIZE = 8
+_ONE = (1).to_bytes(_COUNTER_SIZE, sys.byteorder)
+"""What is written to an eventfd, an integer in the order of the machine, and how much is read."""
+
 _UNAWAITABLE = (StopIteration, GeneratorExit, asyncio.CancelledError)
-"""What a coroutine that waits for a thread would take as a signal to itself."""
+"""Exceptions that the coroutine of the caller would take as a signal to itself."""
 
 
 class ThreadPool:
     """A pool of daemon threads, so that a handler that never returns cannot keep the process alive.
 
-    It serves any number of loops, one after the other or at once.
+    It grows to what is needed up to a bound, and serves any number of loops, one after the other or at once.
     """
 
     def __init__(self, max_threads: int = MAX_THREADS) -> None:
         self._max = max_threads
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._inbox: _Inbox | None = None
+        self._jobs: deque[_Job] = deque()
         self._lock = threading.Lock()
-        self._threads = 0
-        self._busy = 0
+        self._workers: set[_Worker] = set()
+        # Lists whose operations are atomic each, so that no lock is needed between them.
+        self._idle: list[_Worker] = []
+        self._waking: list[_Worker] = []
+        self._results: _Results | None = None
+        self._results_by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, ref[_Results]] = WeakKeyDictionary()
+        self._dispatching: asyncio.AbstractEventLoop | None = None
 
     async def run(self, function: Callable[[], Any], ended: Callable[[], None] | None = None) -> Any:
-        """Call the function in a thread, in the caller's context variables, and wait for its result.
+        """Call the function in a thread, in a copy of the caller's context, and wait for its result.
 
         A cancelled caller stops waiting at once. A function that has not begun by then never will; one
         that has cannot be stopped, and its result is dropped. `ended` is called, on the loop, when no
         thread runs the function any more, which may be long after that.
         """
         loop = asyncio.get_running_loop()
-        inbox = self._inbox
-        if inbox is None or inbox.loop is not loop:
-            inbox = self._inbox = _Inbox(loop)
-        future: asyncio.Future[Any] = loop.create_future()
-        job = _Job(future, inbox, function, ended)
-        self._start(job)
-        try:
-            return await future
-        except asyncio.CancelledError:
-            if future.done() and not future.cancelled():
-                future.exception()  # came too late for anyone, but is not to be reported as unseen
-            # While all threads are busy the job stays in the queue, but holds nothing.
-            job.function = job.future = None
-            raise
+        results = self._results
+        if results is None or results.loop is not loop:
+            results = self._results = self._results_of(loop)
+        job = _Job(results, function, ended)
+        self._jobs.append(job)
+        if self._dispatching is not loop:
+            if len(self._idle) == len(self._workers):
+                self._dispatch(loop)
+            else:
+                self._dispatch_soon(loop)
+        return await job
 
     async def call_any(self, function: Callable[..., Any], *args: Any) -> Any:
         """Call a function that may be async or plain: the async one on the loop, the plain one in a thread.
@@ -71,92 +82,288 @@ class ThreadPool:
         return await outcome if inspect.isawaitable(outcome) else outcome
 
     def stop(self) -> None:
-        """Let the threads end when they have nothing left to do; the next job starts new ones."""
-        with self._lock:
-            for _ in range(self._threads):
-                self._jobs.put(None)
-            # A queue of their own for those that come: threads still busy could not take their jobs.
-            self._jobs = queue.SimpleQueue()
-            self._threads = self._busy = 0
+        """End the threads when they have nothing left to do; the next job starts new ones.
 
-    def _start(self, job: _Job) -> None:
+        It is called on the loop that used the pool, or after that loop was closed.
+        """
         with self._lock:
-            self._busy += 1
-            if self._threads < min(self._busy, self._max):
-                self._threads += 1
-                name = f"dovetail-worker-{self._threads}"
-                threading.Thread(target=self._work, args=(self._jobs,), name=name, daemon=True).start()
-            self._jobs.put(job)
+            workers, self._workers = self._workers, set()
+        for worker in workers:
+            worker.stopped = True
+        while self._wake_one():
+            pass
+        self._results = None
+        with contextlib.suppress(RuntimeError):
+            known = self._results_by_loop.pop(asyncio.get_running_loop(), None)
+            if known is not None and (results := known()) is not None:
+                results.close()
 
-    def _work(self, jobs: queue.SimpleQueue[_Job | None]) -> None:
-        while (job := jobs.get()) is not None:
-            result: Any = None
-            problem: BaseException | None = None
-            if (function := job.function) is not None:
+    def _results_of(self, loop: asyncio.AbstractEventLoop) -> _Results:
+        known = self._results_by_loop.get(loop)
+        if known is None or (results := known()) is None:
+            results = _Results(loop)
+            self._results_by_loop[loop] = ref(results)
+        return results
+
+    def _dispatch(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Have one thread more take jobs, and go on in the next turn of the loop while there are too few."""
+        self._dispatching = None
+        if len(self._jobs) <= len(self._waking):
+            return
+        if not self._wake_one() and not self._start_thread():
+            return  # the threads that are busy take what is left
+        if len(self._jobs) > len(self._waking):
+            self._dispatch_soon(loop)
+
+    def _dispatch_soon(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._dispatching = loop
+        loop.call_soon(self._dispatch, loop)
+
+    def _wake_one(self) -> bool:
+        """Wake the thread that became idle last: what it needs is still in the processor's cache."""
+        try:
+            worker = self._idle.pop()
+        except IndexError:
+            return False
+        self._waking.append(worker)
+        worker.wake()
+        return True
+
+    def _start_thread(self) -> bool:
+        with self._lock:
+            if len(self._workers) >= self._max:
+                return False
+            worker = _Worker()
+            self._workers.add(worker)
+            name = f"dovetail-worker-{len(self._workers)}"
+        self._waking.append(worker)
+        threading.Thread(target=self._work, args=(worker,), name=name, daemon=True).start()
+        return True
+
+    def _work(self, worker: _Worker) -> None:
+        jobs, idle, waking = self._jobs, self._idle, self._waking
+        waking.remove(worker)
+        while jobs or not worker.stopped:
+            try:
+                job = jobs.popleft()
+            except IndexError:
+                idle.append(worker)
+            else:
+                job.run()
+                if jobs:
+                    job.finish()
+                    continue
+                # Before the result is handed over: the caller may have its next job for us at once.
+                idle.append(worker)
+                job.finish()
+                del job  # what it holds is not kept while the thread sleeps
+            if jobs or worker.stopped:
+                # This may date from before we could be seen to be idle: unless somebody has seen us, nobody wakes us.
                 try:
-                    result = job.context.run(function)
-                except BaseException as raised:
-                    problem = raised
-            with self._lock:
-                if jobs is self._jobs:
-                    self._busy -= 1
-            job.inbox.put(job, result, problem)
-            # What the function took and gave is not kept while the thread waits for its next job.
-            del job, function, result, problem
+                    idle.remove(worker)
+                    continue
+                except ValueError:
+                    pass
+            worker.sleep()
+            waking.remove(worker)
+        worker.close()
+
+
+class _Worker:
+    """One thread as the others see it: how it waits and is woken, and whether it is to end."""
+
+    __slots__ = ("_fd", "_lock", "stopped")
+
+    def __init__(self) -> None:
+        self.stopped = False
+        self._fd = _eventfd(blocking=True)
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def sleep(self) -> None:
+        """Wait until another thread calls `wake`, or return at once if one has."""
+        if self._fd is not None:
+            os.read(self._fd, _COUNTER_SIZE)
+        else:
+            self._lock.acquire()
+
+    def wake(self) -> None:
+        """End one `sleep`."""
+        if self._fd is not None:
+            os.write(self._fd, _ONE)
+        else:
+            self._lock.release()
+
+    def close(self) -> None:
+        """Release the descriptor; by the thread itself, when nobody wakes it any more."""
+        if self._fd is not None:
+            os.close(self._fd)
 
 
 class _Job:
-    __slots__ = ("context", "ended", "function", "future", "inbox")
+    """One function for a thread, and the future that its only caller awaits.
 
-    def __init__(
-        self,
-        future: asyncio.Future[Any],
-        inbox: _Inbox,
-        function: Callable[[], Any],
-        ended: Callable[[], None] | None,
-    ) -> None:
-        self.future: asyncio.Future[Any] | None = future
-        self.inbox = inbox
-        self.ended = ended
-        self.context = contextvars.copy_context()
-        self.function: Callable[[], Any] | None = function
+    It follows the protocol for futures that are not asyncio's own (see `asyncio.isfuture`). One of asyncio's would have
+    its caller go on in the next turn of the loop; this one continues it in the turn that brought the result.
+    """
+
+    __slots__ = (
+        "_asyncio_future_blocking",
+        "_callback",
+        "_callback_context",
+        "_cancelled",
+        "_context",
+        "_ended",
+        "_finished",
+        "_function",
+        "_problem",
+        "_result",
+        "_results",
+        "_waiting",
+    )
+
+    def __init__(self, results: _Results, function: Callable[[], Any], ended: Callable[[], None] | None) -> None:
+        self._asyncio_future_blocking = False
+        self._results = results
+        self._function: Callable[[], Any] | None = function
+        self._ended = ended
+        self._context = contextvars.copy_context()
+        self._finished = False
+        self._waiting = False
+        self._cancelled: asyncio.CancelledError | None = None
+        self._callback: Callable[[_Job], object] | None = None
+
+    def run(self) -> None:
+        """Call the function; in a thread of the pool."""
+        if (function := self._function) is not None:
+            try:
+                self._result = self._context.run(function)
+                self._problem = None
+            except BaseException as problem:
+                self._problem = problem
+            self._function = None
+
+    def finish(self) -> None:
+        """Hand over the result; in a thread of the pool."""
+        # In this order: the caller says that it waits before it looks whether we have finished.
+        self._finished = True
+        if self._waiting:
+            self._results.put(self)
+
+    def deliver(self) -> None:
+        """Give the caller its result; on its loop."""
+        if (ended := self._ended) is not None:
+            self._ended = None
+            ended()
+        if (callback := self._callback) is not None:
+            self._callback = None
+            self._callback_context.run(callback, self)
+
+    def __await__(self) -> Generator[_Job, None, Any]:
+        self._waiting = True
+        if self._finished:
+            self.deliver()
+        else:
+            self._asyncio_future_blocking = True
+            yield self
+        return self.result()
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        """The loop of the caller; asked by its task."""
+        return self._results.loop
+
+    def add_done_callback(self, callback: Callable[[_Job], object], *, context: contextvars.Context) -> None:
+        """Take the way to continue the caller; called by its task."""
+        self._callback, self._callback_context = callback, context
+
+    def cancel(self, msg: Any = None) -> bool:
+        """Continue the caller with `CancelledError`; called by its task."""
+        callback = self._callback
+        if callback is None:
+            return False
+        self._callback = None
+        self._cancelled = asyncio.CancelledError() if msg is None else asyncio.CancelledError(msg)
+        # While all threads are busy the job stays in the queue, but holds nothing.
+        self._function = None
+        self._results.loop.call_soon(callback, self, context=self._callback_context)
+        return True
+
+    def result(self) -> Any:
+        """The result of the function; raises what it raised."""
+        # No exception is kept: its traceback leads back to this job, and both would wait for the garbage collector.
+        if (cancelled := self._cancelled) is not None:
+            self._cancelled = None
+            raise cancelled
+        if (problem := self._problem) is None:
+            return self._result
+        self._problem = None
+        if isinstance(problem, _UNAWAITABLE):
+            raise RuntimeError(f"the handler raised {type(problem).__name__}") from problem
+        raise problem
 
 
-class _Inbox:
-    """Results on their way back to one loop."""
-
-    __slots__ = ("_results", "_waking", "loop")
+class _Results:
+    """Finished jobs on their way back to one loop, which refers to this object as long as it polls it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self._results: deque[tuple[_Job, Any, BaseException | None]] = deque()
+        self._finished: deque[_Job] = deque()
         self._waking = False
+        self._polled = False
+        self._fd = _eventfd(blocking=False)
+        if self._fd is not None:
+            with contextlib.suppress(NotImplementedError):
+                # In an empty context: that of the first caller would be kept until the loop is closed.
+                contextvars.Context().run(loop.add_reader, self._fd, self._collect)
+                self._polled = True
 
-    def put(self, job: _Job, result: Any, problem: BaseException | None) -> None:
-        """Hand over a result, from any thread."""
-        self._results.append((job, result, problem))
+    def __del__(self) -> None:
+        # Not before: the jobs that are still running refer to this object, and their threads may write.
+        if self._fd is not None:
+            os.close(self._fd)
+
+    def put(self, job: _Job) -> None:
+        """Hand over a job, from any thread."""
+        self._finished.append(job)
         if not self._waking:
             self._waking = True
-            # A loop that is closed has nobody left who waits.
-            with contextlib.suppress(RuntimeError):
-                self.loop.call_soon_threadsafe(self._collect)
+            if self._polled and self._fd is not None:
+                os.write(self._fd, _ONE)
+            else:
+                # A loop that is closed has nobody left who waits.
+                with contextlib.suppress(RuntimeError):
+                    self.loop.call_soon_threadsafe(self._collect)
+
+    def close(self) -> None:
+        """Have the loop poll no more; what is still running is delivered without it."""
+        if self._polled and self._fd is not None:
+            self._polled = False
+            self.loop.remove_reader(self._fd)
+            self.loop.call_soon(self._collect)  # a thread may have written just now
 
     def _collect(self) -> None:
+        if self._polled and self._fd is not None:
+            os.read(self._fd, _COUNTER_SIZE)
         # Cleared first: a result that comes while we collect wakes us once more rather than never.
         self._waking = False
-        while self._results:
-            job, result, problem = self._results.popleft()
-            future = job.future
-            if job.ended is not None:
-                job.ended()
-            if future is None or future.done():
-                continue
-            if problem is None:
-                future.set_result(result)
-            elif isinstance(problem, _UNAWAITABLE):
-                future.set_exception(RuntimeError(f"the handler raised {type(problem).__name__}"))
-            else:
-                future.set_exception(problem)
+        self._deliver()
+
+    def _deliver(self) -> None:
+        try:
+            while self._finished:
+                self._finished.popleft().deliver()
+        finally:
+            if self._finished:
+                # A caller let SystemExit or KeyboardInterrupt out of the loop, which may be run again.
+                self.loop.call_soon(self._deliver)
+
+
+def _eventfd(*, blocking: bool) -> int | None:
+    """A descriptor to wake a thread with; None where the system has no eventfd, or grants no more descriptors."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            return os.eventfd(0, os.EFD_CLOEXEC | (0 if blocking else os.EFD_NONBLOCK))
+    return None
 
 
 def _is_async(function: Callable[..., Any]) -> bool:
