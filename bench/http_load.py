@@ -38,6 +38,21 @@ class HttpServer(Watched):
             self.close()
             raise DriverError(f"the server did not start. {complaint}")
         self.port = int(line)
+        self._wait_until_it_listens()
+
+    def _wait_until_it_listens(self) -> None:
+        """Some servers choose their port, and write it, before they listen there."""
+        until = time.perf_counter() + PATIENCE_MS / 1000
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port)).close()
+                return
+            except ConnectionRefusedError as error:
+                if time.perf_counter() > until or self.process.poll() is not None:
+                    complaint = self.complaint()
+                    self.close()
+                    raise DriverError(f"the server does not listen. {complaint}") from error
+                time.sleep(0.01)
 
     def close(self) -> None:
         """End the server at once; how it ends is not measured."""

@@ -26,14 +26,16 @@ def run_round(peers: Sequence[Peer], effort: Effort, problems: list[str]) -> Tak
     for others, items in ((OTHERS, ITEMS), (FEW, FEW_ITEMS), (MANY, MANY_ITEMS)):
         with contextlib.ExitStack() as stack:
             servers: dict[str, HttpServer] = {}
-            for peer in peers:
+            measured = [peer for peer in peers if not peer.echo_only or ECHO_ITEMS.keys() & items.keys()]
+            for peer in measured:
                 with _telling(problems, f"{peer.name} with {others} more tools"):
                     servers[peer.name] = HttpServer([*peer.http, str(others)])
                     stack.callback(servers[peer.name].close)
             for title, item in items.items():
-                for name, server in servers.items():
-                    with _telling(problems, f"{name}, HTTP, {title}"):
-                        taken[name] |= item(server, effort)
+                for peer in measured:
+                    if peer.name in servers and (not peer.echo_only or title in ECHO_ITEMS):
+                        with _telling(problems, f"{peer.name}, HTTP, {title}"):
+                            taken[peer.name] |= item(servers[peer.name], effort)
     return taken
 
 
@@ -127,11 +129,14 @@ def _open_sessions(connections: Sequence[Connection], number: int) -> None:
         connection.open()
 
 
-ITEMS: dict[str, Item] = {
+ECHO_ITEMS: dict[str, Item] = {
     "calls on 2026-07-28, 16 connections": _echoes("http echo16 2026", ENVELOPE, CONNECTIONS),
     "calls on 2026-07-28, 64 connections": _echoes("http echo64 2026", ENVELOPE, MORE_CONNECTIONS),
     "calls in sessions, 16 connections": _echoes("http echo16", HANDSHAKE, CONNECTIONS),
     "calls in sessions, 64 connections": _echoes("http echo64", HANDSHAKE, MORE_CONNECTIONS),
+}
+ITEMS: dict[str, Item] = {
+    **ECHO_ITEMS,
     "tools/list on 2026-07-28": _lists("http list 2026", ENVELOPE),
     "tools/list in sessions": _lists("http list", HANDSHAKE),
     "progress on 2026-07-28": _progress("http progress 2026", ENVELOPE),

@@ -23,11 +23,13 @@ class Peer(NamedTuple):
     imports: list[str]
     bare: list[str]
     version: str
+    echo_only: bool = False
+    """Whether its HTTP server knows no tool but `echo`, and is measured at calls of it alone."""
 
 
 def find_peers() -> list[Peer]:
     """Every peer that is installed under .peers/."""
-    peers = [_python("dovetail", "dovetail_http"), _python("mcp", "mcp"), _typescript()]
+    peers = [_python("dovetail", "dovetail_http"), _python("mcp", "mcp"), _typescript(), _floor()]
     return [peer for peer in peers if peer is not None]
 
 
@@ -77,4 +79,22 @@ def _typescript() -> Peer | None:
         imports=[node, str(imports)],
         bare=[node, str(nothing)],
         version=version,
+    )
+
+
+def _floor() -> Peer | None:
+    """No implementation, but what each of them in Python stands on: uvicorn, from the environment of Dovetail's."""
+    found = sorted((PEERS / "dovetail_http").glob("lib/python*/site-packages/uvicorn-*.dist-info"))
+    if not found:
+        return None
+    python, server = PEERS / "dovetail_http" / "bin" / "python", SERVERS / "floor_server.py"
+    return Peer(
+        name="floor",
+        server=[],
+        http=[str(python), str(server), "http"],
+        client=[],
+        imports=[],
+        bare=[],
+        version=found[-1].name.removesuffix(".dist-info").replace("-", " "),
+        echo_only=True,
     )

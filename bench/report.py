@@ -49,7 +49,7 @@ def verdicts(row: Row, rounds: Rounds) -> list[Verdict]:
     found: list[Verdict] = []
     for peer, bound in row.bounds:
         if (share := ratio(rounds, peer, row.figure)) is not None:
-            limit = "1" if bound == 1 else f"1/{round(1 / bound)}"
+            limit = f"{bound:g}" if bound >= 1 else f"1/{round(1 / bound)}"
             found.append(Verdict(f"≤ {limit} of {peer}", share, bound, share <= bound))
     if row.most is not None and (ours := figure_of(rounds.get(OURS, ()), row.figure)):
         value = ours.median * SCALE[row.unit]

@@ -15,13 +15,16 @@ def profiled() -> bool:
     return bool(os.environ.get("BENCH_PROFILE"))
 
 
-def serve(app: object) -> None:
-    """Listen on a free port, write it as the first line of output, and serve until killed; no log line a request."""
+def serve(app: object, **settings: object) -> None:
+    """Listen on a free port, write it as the first line of output, and serve until killed; no log line a request.
+
+    `settings` are uvicorn's.
+    """
     import uvicorn
 
     listener = socket.create_server(("127.0.0.1", 0))
     print(listener.getsockname()[1], flush=True)
-    config = uvicorn.Config(app, loop="uvloop", http="httptools", access_log=False, log_level="warning")
+    config = uvicorn.Config(app, loop="uvloop", http="httptools", access_log=False, log_level="warning", **settings)
     server = uvicorn.Server(config)
     if profiled():
         _serve_profiled(server, listener)
