@@ -186,7 +186,7 @@ class TestNobodyCanHoldItUp:
             server.signal(signal.SIGTERM)
             time.sleep(0.2)  # two signals at once are one
         end(server, signal.SIGTERM, 0.3 + 5)
-        assert "A handler does not stop; the server ends without it." in server.complaints
+        assert "A handler does not stop; the server exits without waiting for it." in server.complaints
         call.close()
 
 

@@ -14,7 +14,7 @@ import pytest
 from dovetail import Client, Extension, Server
 from dovetail.client import negotiation
 from dovetail.protocol.revisions import ENVELOPE, HANDSHAKE, REVISIONS
-from dovetail.server.run.sockets import Listening, listen_tcp, listen_unix
+from dovetail.server.run.sockets import SocketServer, listen_tcp, listen_unix
 from dovetail.transports.base import Channel
 from dovetail.transports.memory import memory_pair
 from dovetail.transports.process import ProcessChannel
@@ -258,7 +258,7 @@ async def web(transport: Transport, server: Server) -> AsyncGenerator[Address]:
 @contextlib.asynccontextmanager
 async def listening(transport: Transport, server: Server) -> AsyncGenerator[str]:
     """A server at a socket."""
-    ready: asyncio.Future[Listening] = asyncio.get_running_loop().create_future()
+    ready: asyncio.Future[SocketServer] = asyncio.get_running_loop().create_future()
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder, "socket"))
         listen = (

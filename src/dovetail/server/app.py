@@ -271,9 +271,9 @@ class Server:
 
     async def serve(self, channel: Channel, *, grace: float = 5.0) -> None:
         """Serve one client over a channel until it goes."""
-        from dovetail.server.run.stdio import Serving
+        from dovetail.server.run.stdio import ConnectionRunner
 
-        await Serving(self, channel, grace).run()
+        await ConnectionRunner(self, channel, grace).run()
 
     def capabilities(self) -> ServerCapabilities:
         """Exactly what is there."""

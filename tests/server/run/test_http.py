@@ -2,6 +2,7 @@
 
 import contextlib
 import http.client
+import io
 import json
 import logging
 import os
@@ -19,6 +20,7 @@ import pytest
 from dovetail import Server
 from dovetail.protocol.errors import LocalError
 from dovetail.server.run import http as run_http
+from dovetail.server.run.sockets import CannotListen, reports_bind_errors_in_one_line
 from dovetail.server.run.uvicorn_protocol import MAX_HEAD_BYTES
 from tests.support.http import free_port, listening
 from tests.support.http_process import BOTH, HttpProcess
@@ -131,9 +133,25 @@ def test_two_crews_do_not_share_a_port() -> None:
         assert done.returncode == 1 and "Address already in use" in done.stderr
 
 
-def test_a_program_can_catch_that() -> None:
-    with listening() as taken, pytest.raises(LocalError, match="Address already in use"):
-        Server("inn").run("http", port=taken.getsockname()[1])
+def test_a_program_can_catch_the_error_of_a_port_that_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)  # restored at the end
+    with listening() as taken:
+        for _ in range(2):
+            with pytest.raises(LocalError, match="Address already in use") as caught:
+                Server("inn").run("http", port=taken.getsockname()[1])
+            assert caught.type is CannotListen and not issubclass(CannotListen, SystemExit)
+
+
+def test_the_hook_for_a_port_that_is_taken_leaves_other_errors_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    reported: list[str] = []
+    monkeypatch.setattr(sys, "excepthook", lambda kind, problem, trace: reported.append(str(problem)))
+    written = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", written)
+    with pytest.raises(CannotListen), reports_bind_errors_in_one_line():
+        raise CannotListen("in use")
+    for problem in (CannotListen("in use"), ValueError("something else")):
+        sys.excepthook(type(problem), problem, None)
+    assert reported == ["something else"] and written.getvalue() == "in use\n"
 
 
 @pytest.mark.parametrize(
@@ -218,16 +236,16 @@ class TestWhoIsLetIn:
     def test_other_machines_are_warned_of(
         self, host: str, options: dict[str, list[str]], warned: bool, caplog: pytest.LogCaptureFixture
     ) -> None:
-        run_http._warn_if_open(Server("inn"), host, run_http.Settings.of(options))  # type: ignore[arg-type]
+        run_http._warn_if_reachable(Server("inn"), host, run_http.Settings.of(options))  # type: ignore[arg-type]
         lines = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
         assert len(lines) == warned
         if warned:
-            assert "allowed_hosts" in lines[0] and "without asking who they are" in lines[0]
+            assert "allowed_hosts" in lines[0] and "without authentication" in lines[0]
             assert (f"localhost or {host}" in lines[0]) == (host in ("192.0.2.7", "inn.example"))
 
     def test_with_auth_they_are_asked(self, caplog: pytest.LogCaptureFixture) -> None:
-        run_http._warn_if_open(Server("inn", auth=lambda token: None), "0.0.0.0", run_http.Settings())
-        assert "without asking" not in caplog.text and "allowed_hosts" in caplog.text
+        run_http._warn_if_reachable(Server("inn", auth=lambda token: None), "0.0.0.0", run_http.Settings())
+        assert "without authentication" not in caplog.text and "allowed_hosts" in caplog.text
 
     def test_a_foreign_host_is_not(self, inn: HttpProcess) -> None:
         for host, status in (("localhost", 200), (f"127.0.0.1:{inn.port}", 200), ("evil.example", 421)):
@@ -238,7 +256,7 @@ class TestWhoIsLetIn:
 
     def test_everywhere_lets_nothing_more_in(self) -> None:
         with program(host="0.0.0.0") as server:
-            assert server.stderr.startswith("Other machines can reach 0.0.0.0. ")
+            assert server.stderr.startswith("Other machines can reach 0.0.0.0, without authentication. ")
             connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
             with contextlib.closing(connection):
                 connection.request("GET", "/health", headers={"host": "inn.example"})

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dovetail.server.run import session_relay as relaying
-from dovetail.server.run.session_relay import CHUNK, RELAYED, Link, Relay
+from dovetail.server.run.session_relay import CHUNK, RELAYED, SessionRelay, WorkerLink
 from tests.support.http_process import Answer, HttpCaller, HttpProcess
 from tests.support.raw import ENVELOPE, HANDSHAKE, children
 from tests.support.waiting import until
@@ -135,9 +135,9 @@ class Request:
 
 
 @contextlib.asynccontextmanager
-async def two(folder: Path, app: App) -> AsyncIterator[Relay]:
+async def two(folder: Path, app: App) -> AsyncIterator[SessionRelay]:
     """The front worker, and one behind it that runs an application."""
-    front, behind = Relay(str(folder), 0, 2), Relay(str(folder), 1, 2)
+    front, behind = SessionRelay(str(folder), 0, 2), SessionRelay(str(folder), 1, 2)
     await behind.open(app)  # type: ignore[arg-type]
     try:
         yield front
@@ -189,13 +189,13 @@ class TestThePassage:
     )
     async def test_what_is_at_home_or_nowhere_stays(self, tmp_path: Path, session: bytes, query: bytes) -> None:
         request = Request(session=session, query=query)
-        assert not await Relay(str(tmp_path), 0, 2).forward(request.scope, request.receive, request.send)
+        assert not await SessionRelay(str(tmp_path), 0, 2).forward(request.scope, request.receive, request.send)
         assert request.sent == []
 
     async def test_nothing_is_passed_on_twice(self, tmp_path: Path) -> None:
         request = Request()
         request.scope[RELAYED] = True
-        assert not await Relay(str(tmp_path), 0, 2).forward(request.scope, request.receive, request.send)
+        assert not await SessionRelay(str(tmp_path), 0, 2).forward(request.scope, request.receive, request.send)
 
     async def test_a_client_that_goes_is_gone_behind_too(self, tmp_path: Path) -> None:
         gone = asyncio.Event()
@@ -260,7 +260,7 @@ class TestThePassage:
     async def test_without_the_other_worker_the_client_is_told_to_come_again(self, tmp_path: Path) -> None:
         async def app(scope: Any, receive: Any, send: Any) -> None: ...
 
-        for front in (Relay(str(tmp_path), 0, 2), Relay(str(tmp_path / "nowhere"), 0, 2)):
+        for front in (SessionRelay(str(tmp_path), 0, 2), SessionRelay(str(tmp_path / "nowhere"), 0, 2)):
             request = Request(b"")
             assert await front.forward(request.scope, request.receive, request.send)
             assert request.sent[0]["status"] == 503 and (b"retry-after", b"1") in request.sent[0]["headers"]
@@ -272,7 +272,7 @@ class TestThePassage:
     async def test_there_is_a_bound(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(relaying, "MAX_RELAYED", 0)
         request = Request(b"")
-        assert await Relay(str(tmp_path), 0, 2).forward(request.scope, request.receive, request.send)
+        assert await SessionRelay(str(tmp_path), 0, 2).forward(request.scope, request.receive, request.send)
         assert request.sent[0]["status"] == 503
 
     async def test_an_early_answer_ends_a_body_that_is_still_coming(self, tmp_path: Path) -> None:
@@ -306,7 +306,7 @@ class TestThePassage:
             writer.write_eof()
             with contextlib.suppress(ConnectionError):
                 assert await reader.read() == b""
-            Link(reader, writer).drop()
+            WorkerLink(reader, writer).abort()
         assert served == []
 
 

@@ -20,7 +20,7 @@ import pytest
 
 from dovetail import LocalError, Server
 from dovetail.protocol.revisions import HANDSHAKE, NEWEST, REVISIONS
-from dovetail.server.run.sockets import Listening, listen_tcp, listen_unix
+from dovetail.server.run.sockets import SocketServer, listen_tcp, listen_unix
 from dovetail.transports.memory import MemoryChannel
 from dovetail.transports.sockets import SocketChannel, connect_tcp, connect_unix
 from dovetail.types.capabilities import ClientCapabilities
@@ -74,12 +74,12 @@ class Place:
         self.kind = kind
         self.path = folder / "desk.sock"
         self.desk = Desk()
-        self.listening: Listening
+        self.listening: SocketServer
         self.task: asyncio.Task[None]
         self._channels: list[SocketChannel] = []
 
     async def start(self, **options: Any) -> None:
-        started: asyncio.Future[Listening] = asyncio.get_running_loop().create_future()
+        started: asyncio.Future[SocketServer] = asyncio.get_running_loop().create_future()
         options["started"] = started.set_result
         server = self.desk.server
         listen = listen_unix(server, self.path, **options) if self.kind == "unix" else listen_tcp(server, **options)
@@ -206,7 +206,7 @@ class TestServing:
             await first.channel.close()
             await until(lambda: place.listening.clients == 1)
             assert text_of(await (await place.caller()).call("echo", text="room again")) == "room again"
-        assert caplog.text.count("more are turned away") == 1
+        assert caplog.text.count("more are rejected") == 1
 
     @kinds
     async def test_what_a_client_asked_before_it_ended_its_side_is_answered(self, kind: str, tmp_path: Path):
@@ -357,7 +357,7 @@ class TestSocketFile:
     async def test_what_is_no_socket_is_left_alone(self, tmp_path: Path):
         path = tmp_path / "letter"
         path.write_text("dear reader")
-        with pytest.raises(LocalError, match="no socket"):
+        with pytest.raises(LocalError, match="not a socket"):
             await listen_unix(Server("s"), path)
         assert path.read_text() == "dear reader"
 
@@ -365,7 +365,7 @@ class TestSocketFile:
         with bound(tmp_path / "real"):
             pass
         (tmp_path / "link").symlink_to(tmp_path / "real")
-        with pytest.raises(LocalError, match="no socket"):
+        with pytest.raises(LocalError, match="not a socket"):
             await listen_unix(Server("s"), tmp_path / "link")
         assert (tmp_path / "real").exists()
 

@@ -13,7 +13,7 @@ import pytest
 
 from dovetail import Server
 from dovetail.protocol.revisions import HANDSHAKE, REVISIONS
-from dovetail.server.run.stdio import Serving
+from dovetail.server.run.stdio import ConnectionRunner
 from dovetail.transports.memory import MemoryChannel, memory_pair
 from dovetail.types.capabilities import ClientCapabilities
 from tests.support.peer import Peer, nothing_left
@@ -32,7 +32,7 @@ class Ending:
         server.tool(self.wait)
         ours, theirs = memory_pair()
         self.channel: MemoryChannel = theirs
-        self.serving = Serving(server, theirs, grace)
+        self.serving = ConnectionRunner(server, theirs, grace)
         self.running = asyncio.create_task(self.serving.run())
         self.caller = Caller(ours, HANDSHAKE[-1], ClientCapabilities())
 

@@ -61,7 +61,7 @@ class TestWorkerPool:
             lost = next(client for client in clients if homes[client] == first)
             eventually(lambda: lost.call("which").status == 404, "the session is known to have ended")
             assert worker_of(server.client()) in children(server.process.pid)
-            assert "Worker 0 ended by signal 9 and is started anew" in server.stderr
+            assert "Worker 0 ended by signal 9 and is restarted" in server.stderr
             server.signal(signal.SIGTERM)
             assert server.wait() == 0
             assert "Traceback" not in server.stderr, server.stderr

@@ -23,7 +23,7 @@ from .options import Settings
 if TYPE_CHECKING:
     from dovetail.server.app import Server
     from dovetail.server.auth.authenticator import AuthenticatedCaller, Authenticator
-    from dovetail.server.run.session_relay import Relay
+    from dovetail.server.run.session_relay import SessionRelay
     from dovetail.wire.jsonrpc import Message
 
     from .router import Exchanges
@@ -78,7 +78,7 @@ class Endpoint:
     """One server as an ASGI application; it needs no lifespan, and uses one where there is one."""
 
     def __init__(
-        self, server: Server, settings: Settings, bound: str | None = None, relay: Relay | None = None
+        self, server: Server, settings: Settings, bound: str | None = None, relay: SessionRelay | None = None
     ) -> None:
         from .router import Exchanges
 
@@ -322,7 +322,9 @@ def _path(scope: Scope) -> str:
     return path[len(root) :] if root and path.startswith(root) else path
 
 
-def _make_gate(server: Server, settings: Settings, exchanges: Exchanges, relay: Relay | None) -> Authenticator | None:
+def _make_gate(
+    server: Server, settings: Settings, exchanges: Exchanges, relay: SessionRelay | None
+) -> Authenticator | None:
     if server.auth is None:
         return None
     from dovetail.server.auth.authenticator import Authenticator
@@ -332,7 +334,7 @@ def _make_gate(server: Server, settings: Settings, exchanges: Exchanges, relay: 
     if settings.store is not None:
         proofs = StoreReplayCache(lambda: exchanges.store)
     elif relay is not None:
-        proofs = FileReplayCache(relay.beside("proofs"))
+        proofs = FileReplayCache(relay.shared_file("proofs"))
     return Authenticator(server.auth, settings.path, settings.resource, proofs)
 
 

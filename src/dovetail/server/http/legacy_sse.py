@@ -13,7 +13,7 @@ from urllib.parse import parse_qs
 from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_REQUEST
 from dovetail.protocol.request_guard import Refusal
 from dovetail.server.auth.token_expiry import TOKEN_EXPIRED, UNAUTHORIZED, TokenExpiry
-from dovetail.server.run.stdio import Serving
+from dovetail.server.run.stdio import ConnectionRunner
 from dovetail.transports.base import Channel, Receiver
 from dovetail.transports.http.server.asgi import until_gone
 from dovetail.transports.http.server.event_stream import Stream
@@ -44,7 +44,7 @@ class LegacyChannel(OneWay):
         self.stream = stream
         self.principal = principal
         self.receiver: Receiver | None = None
-        self.serving: Serving | None = None
+        self.serving: ConnectionRunner | None = None
         self.lifetime: TokenExpiry | None = None
         self._running = asyncio.Event()
         self._running.set()
@@ -86,7 +86,7 @@ class LegacySse:
         self._server = server
         self._prefix = prefix
         self._channels: dict[str, LegacyChannel] = {}
-        self._serving: dict[Serving, asyncio.Task[None]] = {}
+        self._serving: dict[ConnectionRunner, asyncio.Task[None]] = {}
 
     @property
     def full(self) -> bool:
@@ -125,7 +125,7 @@ class LegacySse:
     async def serve(self, channel: Channel, visitor: AuthenticatedCaller | None) -> None:
         """Serve one client over its channel, as the token that it came with allows and as long as it lasts."""
         principal, scopes = (None, None) if visitor is None else (visitor.name, visitor.scopes)
-        serving = Serving(self._server, channel, GRACE_SECONDS, principal)
+        serving = ConnectionRunner(self._server, channel, GRACE_SECONDS, principal)
         serving.allow(scopes)
         lifetime = TokenExpiry(visitor, lambda: _expire(serving, channel))
         if isinstance(channel, LegacyChannel):
@@ -157,7 +157,7 @@ class LegacySse:
         channel.stream.wake()
 
 
-def _expire(serving: Serving, channel: Channel) -> None:
+def _expire(serving: ConnectionRunner, channel: Channel) -> None:
     """Take nothing new from who came with a token that has ended; calls that run have the grace period."""
     if isinstance(channel, FrameChannel):
         channel.part_with(UNAUTHORIZED, TOKEN_EXPIRED)

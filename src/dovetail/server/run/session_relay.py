@@ -1,7 +1,8 @@
-"""Requests that reach the wrong worker, passed on to the one where their session lives.
+"""Session relay: forwards a request that reaches the wrong worker to the one that holds its session.
 
-A session's id begins with the worker that made it. Workers listen for each other at Unix sockets in a folder
-that only their user can enter; a connection there carries one request, as frames of a length and a message.
+A session's id begins with the index of the worker that created it. Workers listen for each other at Unix sockets in a
+folder that only their user can enter. A connection there carries one request and its response, as frames: a length,
+then a MessagePack array.
 """
 
 from __future__ import annotations
@@ -25,24 +26,24 @@ from dovetail.wire import codec
 App: TypeAlias = "Callable[[Scope, Receive, Send], Awaitable[None]]"
 
 CHUNK = 65_536
-"""What one frame carries of a body; larger ones are cut."""
+"""The most that one frame carries of a body; larger parts are split."""
 
 MAX_FRAME = 4 * CHUNK
 MAX_RELAYED = 1000
-"""Requests on their way to other workers at once; their clients' connections are as many."""
+"""Requests that are forwarded at the same time."""
 
 RELAYED = "dovetail.relayed"
-"""In the scope of a request that has been passed on once; it is not passed on again."""
+"""In the ASGI scope of a forwarded request, which is not forwarded again."""
 
-_FAREWELL_SECONDS = 1.0
+_CLOSE_SECONDS = 1.0
 _LENGTH = struct.Struct(">I")
 _ID = re.compile(rb"w([0-9]{1,3})-")
 _QUERY = re.compile(rb"(?:^|&)session_id=w([0-9]{1,3})-")
 _EVENTS = (b"content-type", b"text/event-stream")
 
 
-class Head(msgspec.Struct, array_like=True, tag=0):
-    """A request without its body."""
+class RequestFrame(msgspec.Struct, array_like=True, tag=0):
+    """A request's method, path and headers."""
 
     method: str
     path: str
@@ -54,10 +55,10 @@ class Head(msgspec.Struct, array_like=True, tag=0):
     http_version: str
 
     @staticmethod
-    def of(scope: Scope) -> Head:
-        """What the other worker needs to know."""
+    def of(scope: Scope) -> RequestFrame:
+        """The frame for an ASGI scope."""
         client = scope.get("client")
-        return Head(
+        return RequestFrame(
             scope["method"],
             scope["path"],
             scope.get("root_path", ""),
@@ -69,7 +70,7 @@ class Head(msgspec.Struct, array_like=True, tag=0):
         )
 
     def scope(self) -> Scope:
-        """The request as an application takes it."""
+        """The ASGI scope of the request."""
         return {
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.3"},
@@ -78,38 +79,38 @@ class Head(msgspec.Struct, array_like=True, tag=0):
         }
 
 
-class Start(msgspec.Struct, array_like=True, tag=1):
-    """The beginning of an answer."""
+class ResponseStartFrame(msgspec.Struct, array_like=True, tag=1):
+    """A response's status and headers."""
 
     status: int
     headers: list[tuple[bytes, bytes]]
 
 
-class Body(msgspec.Struct, array_like=True, tag=2):
-    """A part of a body, in either direction."""
+class BodyFrame(msgspec.Struct, array_like=True, tag=2):
+    """A part of a body, of a request or a response."""
 
     body: bytes
     more: bool
 
 
-Frame: TypeAlias = Head | Start | Body
+Frame: TypeAlias = RequestFrame | ResponseStartFrame | BodyFrame
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Head | Start | Body).decode
+_decode = msgspec.msgpack.Decoder(RequestFrame | ResponseStartFrame | BodyFrame).decode
 
 
-class Broken(Exception):
-    """The other worker is gone, or says what it should not."""
+class LinkBroken(Exception):
+    """The other worker has ended, or sent something invalid."""
 
 
-class Link:
-    """One connection between two workers."""
+class WorkerLink:
+    """A connection between two workers, which carries one request."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
         self._reading = asyncio.Lock()
-        """The watcher of a client may still read when its request is over."""
+        """Held while reading: the task that watches for the client's disconnect may still read when `finish` begins."""
 
     async def read(self) -> Frame:
         """The next frame."""
@@ -117,186 +118,186 @@ class Link:
             async with self._reading:
                 (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
                 if length > MAX_FRAME:
-                    raise Broken
+                    raise LinkBroken
                 return _decode(await self._reader.readexactly(length))
         except (OSError, EOFError, msgspec.DecodeError) as problem:
-            raise Broken from problem
+            raise LinkBroken from problem
 
     async def write(self, frame: Frame) -> None:
-        """Send a frame and wait until the other side takes more; OSError if there is nobody."""
+        """Send a frame and wait until the peer accepts more; OSError if it has gone."""
         data = _encode(frame)
         self._writer.write(_LENGTH.pack(len(data)) + data)
         await self._writer.drain()
 
     async def write_body(self, body: bytes, more: bool) -> None:
-        """Send a part of a body, cut into frames."""
+        """Send a part of a body, split into frames."""
         start = 0
         while len(body) - start > CHUNK:
-            await self.write(Body(body[start : start + CHUNK], True))
+            await self.write(BodyFrame(body[start : start + CHUNK], True))
             start += CHUNK
-        await self.write(Body(body[start:] if start else body, more))
+        await self.write(BodyFrame(body[start:] if start else body, more))
 
-    def drop(self) -> None:
-        """End it at once."""
+    def abort(self) -> None:
+        """Close the connection without waiting."""
         self._writer.transport.abort()
 
     async def finish(self) -> None:
-        """Wait until the other side has read everything and closed: to close what has unread data resets it."""
+        """Wait until the peer has read everything and closed: closing with unread data would reset the connection."""
         async with self._reading:
             with contextlib.suppress(OSError):
                 while await self._reader.read(CHUNK):
                     pass
 
 
-class Relay:
-    """What one worker knows of the others."""
+class SessionRelay:
+    """One worker's connections to the others."""
 
     def __init__(self, folder: str, index: int, count: int) -> None:
         self._folder = folder
         self._index = index
         self._count = count
         self._listener: asyncio.Server | None = None
-        self._relayed = 0
+        self._forwarding = 0
         self._serving: set[asyncio.Task[None]] = set()
         self.prefix = f"w{index}-"
-        """What the ids of this worker's sessions begin with."""
+        """The prefix of the ids of this worker's sessions."""
 
     async def open(self, app: App) -> None:
-        """Take what other workers pass on."""
+        """Begin to serve the requests that other workers forward."""
         path = self._path(self._index)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)  # left behind by a worker that was killed
 
-        async def taken(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             task = asyncio.current_task()
             assert task is not None
             self._serving.add(task)
             try:
-                await _serve(app, Link(reader, writer))
+                await _serve(app, WorkerLink(reader, writer))
             finally:
                 self._serving.discard(task)
 
-        self._listener = await asyncio.start_unix_server(taken, path, backlog=MAX_RELAYED)
+        self._listener = await asyncio.start_unix_server(accepted, path, backlog=MAX_RELAYED)
 
     async def close(self) -> None:
-        """Take nothing any more; what was taken has its answer by now, and a moment to pass it on."""
+        """Accept nothing more; forwarded requests have been answered by now, and get a moment to send the response."""
         if self._listener is not None:
             self._listener.close()
         if self._serving:
-            await asyncio.wait(self._serving, timeout=_FAREWELL_SECONDS)
+            await asyncio.wait(self._serving, timeout=_CLOSE_SECONDS)
         for task in self._serving:
             task.cancel()
         if self._serving:
-            await asyncio.wait(self._serving, timeout=_FAREWELL_SECONDS)
+            await asyncio.wait(self._serving, timeout=_CLOSE_SECONDS)
 
-    def beside(self, name: str) -> str:
-        """The path of a file that all workers share, in the folder that is removed at the end."""
+    def shared_file(self, name: str) -> str:
+        """The path of a file in the folder that all workers share, which is removed at the end."""
         return os.path.join(self._folder, name)
 
     async def forward(self, scope: Scope, receive: Receive, send: Send) -> bool:
-        """Pass a request on, if its session lives elsewhere; whether it does."""
+        """Forward a request if another worker holds its session; return whether that was so."""
         owner = self._owner(scope)
         if owner is None:
             return False
-        if self._relayed >= MAX_RELAYED:
-            await _refuse(send, "Too many requests are on their way to another worker")
+        if self._forwarding >= MAX_RELAYED:
+            await _refuse(send, "Too many requests are being forwarded to other workers; try again")
             return True
-        self._relayed += 1
+        self._forwarding += 1
         try:
-            link = Link(*await asyncio.open_unix_connection(self._path(owner)))
+            link = WorkerLink(*await asyncio.open_unix_connection(self._path(owner)))
         except OSError:
-            await _refuse(send, "The worker of this session is not there; try again")
+            await _refuse(send, "The worker that holds this session is not running; try again")
         else:
-            await _Passage(link, receive, send).run(Head.of(scope))
+            await _RelayedRequest(link, receive, send).run(RequestFrame.of(scope))
         finally:
-            self._relayed -= 1
+            self._forwarding -= 1
         return True
 
     def _owner(self, scope: Scope) -> int | None:
-        """The worker of the session that a request names, if that is another one."""
+        """The index of the worker that holds the request's session, if it is another one."""
         if RELAYED in scope:
             return None
-        found = None
+        match = None
         for name, value in scope["headers"]:
             if name == SESSION_KEY:
-                found = _ID.match(value)
+                match = _ID.match(value)
                 break
         else:
             query: bytes = scope.get("query_string", b"")
             if query:
-                found = _QUERY.search(query)
-        index = self._index if found is None else int(found.group(1))
+                match = _QUERY.search(query)
+        index = self._index if match is None else int(match.group(1))
         return index if index != self._index and index < self._count else None
 
     def _path(self, index: int) -> str:
         return os.path.join(self._folder, str(index))
 
 
-class _Passage:
-    """One request on its way to another worker, and the answer on its way back."""
+class _RelayedRequest:
+    """A request that is forwarded to another worker, and its response."""
 
-    def __init__(self, link: Link, receive: Receive, send: Send) -> None:
+    def __init__(self, link: WorkerLink, receive: Receive, send: Send) -> None:
         self._link = link
         self._receive = receive
         self._send = send
-        self._gone = False
+        self._disconnected = False
 
-    async def run(self, head: Head) -> None:
-        """Pass on both, each no faster than it is read; a client that goes takes its request with it."""
-        asking = asyncio.get_running_loop().create_task(self._ask(head))
+    async def run(self, head: RequestFrame) -> None:
+        """Forward the request and send back the response, with backpressure; a client's disconnect ends both."""
+        forwarding = asyncio.get_running_loop().create_task(self._forward(head))
         started = events = False
         try:
             while True:
                 frame = await self._link.read()
-                if isinstance(frame, Start):
+                if isinstance(frame, ResponseStartFrame):
                     started, events = True, _EVENTS in frame.headers
                     await self._send({"type": "http.response.start", "status": frame.status, "headers": frame.headers})
-                elif isinstance(frame, Body):
+                elif isinstance(frame, BodyFrame):
                     await self._send({"type": "http.response.body", "body": frame.body, "more_body": frame.more})
                     if not frame.more:
                         return
-        except Broken:
-            if not self._gone:
-                await self._broken(started, events)
+        except LinkBroken:
+            if not self._disconnected:
+                await self._fail(started, events)
         finally:
-            asking.cancel()
-            await asyncio.wait({asking})
-            self._link.drop()
+            forwarding.cancel()
+            await asyncio.wait({forwarding})
+            self._link.abort()
 
-    async def _ask(self, head: Head) -> None:
+    async def _forward(self, head: RequestFrame) -> None:
         try:
             await self._link.write(head)
             while (message := await self._receive())["type"] == "http.request":
                 await self._link.write_body(message.get("body", b""), message.get("more_body", False))
         except OSError:
-            return  # who reads finds out
-        self._gone = True
-        self._link.drop()
+            return  # the read in `run` fails too, and reports it
+        self._disconnected = True
+        self._link.abort()
 
-    async def _broken(self, started: bool, events: bool) -> None:
-        """The other worker has died: a stream ends, so that its client comes back; a body stays cut short."""
+    async def _fail(self, started: bool, events: bool) -> None:
+        """The other worker has died: end an event stream, which clients resume, but leave a body incomplete."""
         if not started:
-            await _refuse(self._send, "The worker of this session has ended; try again")
+            await _refuse(self._send, "The worker that holds this session has ended; try again")
         elif events:
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _serve(app: App, link: Link) -> None:
-    """Serve a request that another worker passed on."""
+async def _serve(app: App, link: WorkerLink) -> None:
+    """Serve a request that another worker forwarded."""
     answered = False
 
     async def receive() -> Message:
         try:
             frame = await link.read()
-        except Broken:
+        except LinkBroken:
             return {"type": "http.disconnect"}
-        assert isinstance(frame, Body)
+        assert isinstance(frame, BodyFrame)
         return {"type": "http.request", "body": frame.body, "more_body": frame.more}
 
     async def send(message: Message) -> None:
         nonlocal answered
         if message["type"] == "http.response.start":
-            await link.write(Start(message["status"], message["headers"]))
+            await link.write(ResponseStartFrame(message["status"], message["headers"]))
         else:
             more = message.get("more_body", False)
             await link.write_body(message.get("body", b""), more)
@@ -304,14 +305,14 @@ async def _serve(app: App, link: Link) -> None:
 
     try:
         head = await link.read()
-        if isinstance(head, Head):
+        if isinstance(head, RequestFrame):
             await app(head.scope(), receive, send)
-    except Broken:
+    except LinkBroken:
         pass
     finally:
         if answered:
             await link.finish()
-        link.drop()
+        link.abort()
 
 
 async def _refuse(send: Send, reason: str) -> None:

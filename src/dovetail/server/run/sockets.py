@@ -1,11 +1,8 @@
-"""Serving the many clients that arrive at a Unix or TCP socket.
+"""Unix and TCP sockets: binding them, and serving MCP clients that connect to them without HTTP.
 
-The lifespan of the server spans them all, and one that fails takes no other with it.
-
-Sockets to listen at: a path, or a port of this machine.
-
-What speaks over them carries no Host and no Origin to check. A Unix socket is therefore for its owner
-alone, and a TCP port for this machine alone, unless said otherwise.
+MCP over a bare socket carries no Host and no Origin to check. A Unix socket is therefore accessible to its owner alone,
+and a TCP port from this machine alone, unless configured otherwise. The server's lifespan spans all clients, and a
+client that fails does not affect the others.
 """
 
 from __future__ import annotations
@@ -19,61 +16,101 @@ import os
 import socket
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from types import TracebackType
 from typing import TYPE_CHECKING, TypeAlias
 
 from dovetail.protocol.errors import LocalError
 from dovetail.server.session import ServerSession
 from dovetail.transports.sockets import SocketChannel
 
-from .signals import run_to_the_end
-from .stdio import Serving
+from .signals import run_until_signalled
+from .stdio import ConnectionRunner
 
 if TYPE_CHECKING:
     from dovetail.server.app import Server
 
 
+logger = logging.getLogger("dovetail")
+
+MAX_CLIENTS = 512
+"""Clients served at the same time; more are rejected. Many systems allow a process 1024 open files."""
+
+_BACKLOG = 1024
+_CLOSE_SECONDS = 1.0
 _PROBE_SECONDS = 1.0
 
 Bind: TypeAlias = "Callable[[], list[socket.socket]]"
+Started = Callable[["SocketServer"], None]
 
 
-def at_path(path: str | os.PathLike[str], mode: int) -> tuple[Bind, contextlib.ExitStack]:
-    """How to bind a Unix socket, and what takes its file away again."""
+class CannotListen(LocalError):
+    """An address cannot be bound: it is in use, or does not exist here."""
+
+
+@contextlib.contextmanager
+def reports_bind_errors_in_one_line() -> Generator[None]:
+    """Let an uncaught `CannotListen` end the program with exit code 1 and one line instead of a traceback.
+
+    It is an error of the environment and not of the program, which may catch it all the same.
+    """
+    try:
+        yield
+    except CannotListen:
+        if not isinstance(sys.excepthook, _OneLineHook):  # a program may catch the error and try again
+            sys.excepthook = _OneLineHook(sys.excepthook)
+        raise
+
+
+class _OneLineHook:
+    """An exception hook that prints a `CannotListen` without its traceback."""
+
+    def __init__(self, previous: Callable[..., object]) -> None:
+        self._previous = previous
+
+    def __call__(self, kind: type[BaseException], problem: BaseException, trace: TracebackType | None) -> None:
+        if isinstance(problem, CannotListen):
+            sys.stderr.write(f"{problem}\n")
+        else:
+            self._previous(kind, problem, trace)
+
+
+def unix_binder(path: str | os.PathLike[str], mode: int) -> tuple[Bind, contextlib.ExitStack]:
+    """A function that binds a Unix socket, and a context that removes its file."""
     where = os.fspath(path)
-    removed = contextlib.ExitStack()
+    cleanup = contextlib.ExitStack()
 
     def bind() -> list[socket.socket]:
         if sys.platform == "win32":
-            raise LocalError("Unix sockets need an operating system that has them; there is TCP")
+            raise CannotListen("This operating system has no Unix sockets; use TCP")
         if not where or "\0" in where:
-            raise LocalError(f"A Unix socket needs a path, not {where!r}")
-        _clear(where)
+            raise CannotListen(f"A Unix socket needs a path, not {where!r}")
+        _remove_stale(where)
         bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             bound.setblocking(False)
             bound.bind(where)
-            removed.callback(_remove, where, os.lstat(where))
-            # Nobody can connect before `listen`, so nobody gets in by the rights that it had until now.
+            cleanup.callback(_remove, where, os.lstat(where))
+            # No client can connect before `listen`, so the permissions that it had until now do not matter.
             os.chmod(where, mode)
         except OSError as problem:
             bound.close()
-            raise LocalError(f"Cannot listen at the socket {where}: {problem.strerror or problem}") from problem
+            raise CannotListen(f"Cannot listen at the socket {where}: {problem.strerror or problem}") from problem
         return [bound]
 
-    return bind, removed
+    return bind, cleanup
 
 
-def _clear(path: str) -> None:
-    """Take away a socket that nobody listens at any more; refuse to touch anything else."""
+def _remove_stale(path: str) -> None:
+    """Remove a socket that no process listens at; anything else at the path is an error."""
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except FileNotFoundError:
         return
-    if not stat.S_ISSOCK(found.st_mode):
-        raise LocalError(f"{path} is there already, and is no socket")
-    if found.st_uid != os.geteuid():
-        raise LocalError(f"{path} is a socket that belongs to somebody else")
+    if not stat.S_ISSOCK(status.st_mode):
+        raise CannotListen(f"{path} exists already and is not a socket")
+    if status.st_uid != os.geteuid():
+        raise CannotListen(f"{path} is a socket of another user")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(_PROBE_SECONDS)
         try:
@@ -81,38 +118,38 @@ def _clear(path: str) -> None:
         except FileNotFoundError:
             return
         except ConnectionRefusedError:
-            _remove(path, found)
+            _remove(path, status)
             return
         except OSError:
-            # It did not refuse: whoever listens is busy.
+            # It did not refuse: a process listens there, and is busy.
             pass
-    raise LocalError(f"Another server listens at {path} already")
+    raise CannotListen(f"Another server listens at {path} already")
 
 
 def _remove(path: str, made: os.stat_result) -> None:
-    """Remove the file if it is still the same."""
+    """Remove the file if it is still the one that was made."""
     with contextlib.suppress(OSError):
         if os.path.samestat(os.lstat(path), made):
             os.unlink(path)
 
 
 def address_of(bound: socket.socket) -> str:
-    """What a client is told to connect to."""
+    """The address that clients connect to."""
     if bound.family not in (socket.AF_INET, socket.AF_INET6):
         return os.fsdecode(bound.getsockname())
     host, port = bound.getsockname()[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def at_port(host: str, port: int, *, allow_remote: bool) -> Bind:
-    """How to bind every address of a host, which must be this machine's alone unless others may come."""
+def tcp_binder(host: str, port: int, *, allow_remote: bool) -> Bind:
+    """A function that binds every address of a host; only loopback addresses, unless remote clients are allowed."""
 
     def bind() -> list[socket.socket]:
         addresses = _addresses(host, port)
-        if not allow_remote and (open_to := [name for _, name in addresses if not _is_loopback(name[0])]):
-            raise LocalError(
-                f"{host or 'Every address'} can be reached from other machines ({open_to[0][0]}), and TCP asks nobody "
-                "who they are; listen at 127.0.0.1, or say allow_remote=True"
+        if not allow_remote and (remote := [name for _, name in addresses if not _is_loopback(name[0])]):
+            raise CannotListen(
+                f"{host or 'Every address'} can be reached from other machines ({remote[0][0]}), and TCP has no "
+                "authentication; listen at 127.0.0.1, or pass allow_remote=True"
             )
         return _bound(host, addresses)
 
@@ -121,41 +158,41 @@ def at_port(host: str, port: int, *, allow_remote: bool) -> Bind:
 
 def _addresses(host: str, port: int) -> list[tuple[int, tuple[str, int]]]:
     if not 0 <= port <= 0xFFFF:
-        raise LocalError(f"There is no port {port}")
+        raise CannotListen(f"There is no port {port}")
     try:
-        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        results = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as problem:
-        raise LocalError(f"There is no address {host!r} with port {port}: {problem}") from problem
+        raise CannotListen(f"There is no address {host!r} with port {port}: {problem}") from problem
     families = (socket.AF_INET, socket.AF_INET6)
-    return [(family, (str(name[0]), int(name[1]))) for family, _, _, _, name in found if family in families]
+    return [(family, (str(name[0]), int(name[1]))) for family, _, _, _, name in results if family in families]
 
 
 def _bound(host: str, addresses: list[tuple[int, tuple[str, int]]]) -> list[socket.socket]:
-    """Sockets for those addresses that this machine has; `localhost` often names one that it has not."""
+    """Bind those addresses that this machine has; `localhost` often resolves to one that it does not have."""
     sockets: list[socket.socket] = []
-    absent: OSError | None = None
+    missing: OSError | None = None
     try:
         for family, (address, port) in dict.fromkeys(addresses):
-            # With port 0 the system chooses, once for all addresses.
+            # With port 0 the system chooses a port for the first address, which the others share.
             same = port or (sockets[0].getsockname()[1] if sockets else 0)
             try:
                 sockets.append(_bind_one(family, address, same))
             except OSError as problem:
                 if problem.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
                     raise
-                absent = problem
+                missing = problem
         if not sockets:
-            raise absent or OSError("no address")
+            raise missing or OSError("no address")
     except OSError as problem:
         for one in sockets:
             one.close()
         reason = problem.strerror or problem
-        raise LocalError(f"Cannot listen at {host} port {addresses[0][1][1]}: {reason}") from problem
+        raise CannotListen(f"Cannot listen at {host} port {addresses[0][1][1]}: {reason}") from problem
     return sockets
 
 
 def _bind_one(family: int, address: str, port: int) -> socket.socket:
-    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # said, for asyncio to set TCP_NODELAY
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # explicit, or asyncio sets no TCP_NODELAY
     try:
         bound.setblocking(False)
         if sys.platform != "win32":
@@ -173,17 +210,6 @@ def _is_loopback(address: str) -> bool:
     return ipaddress.ip_address(address).is_loopback
 
 
-logger = logging.getLogger("dovetail")
-
-MAX_CLIENTS = 512
-"""Clients served at once; who comes then is turned away. Many systems allow a process 1024 open files."""
-
-_BACKLOG = 1024
-_END_SECONDS = 1.0
-
-Started = Callable[["Listening"], None]
-
-
 async def listen_unix(
     server: Server,
     path: str | os.PathLike[str],
@@ -193,13 +219,13 @@ async def listen_unix(
     max_clients: int = MAX_CLIENTS,
     started: Started | None = None,
 ) -> None:
-    """Serve whoever connects to a Unix socket, until cancelled; `mode` are the rights of its file.
+    """Serve the clients of a Unix socket until cancelled; `mode` are the permissions of its file.
 
-    `started` is called when clients can connect, with what can be stopped gracefully.
+    `started` is called when clients can connect, with the `SocketServer`, which can be stopped gracefully.
     """
-    bind, removed = at_path(path, mode)
-    with removed:
-        await Listening(server, bind, grace, max_clients, started=started).run()
+    bind, cleanup = unix_binder(path, mode)
+    with cleanup:
+        await SocketServer(server, bind, grace, max_clients, started=started).run()
 
 
 async def listen_tcp(
@@ -212,29 +238,30 @@ async def listen_tcp(
     max_clients: int = MAX_CLIENTS,
     started: Started | None = None,
 ) -> None:
-    """Serve whoever connects to a TCP port of this machine, until cancelled.
+    """Serve the clients of a TCP port of this machine until cancelled.
 
-    There is no encryption and nobody is asked who they are: `allow_remote` is for networks where all may come.
+    There is no encryption and no authentication: `allow_remote` is for networks in which every machine is trusted.
     """
-    bind = at_port(host, port, allow_remote=allow_remote)
-    await Listening(server, bind, grace, max_clients, only_json=True, started=started).run()
+    bind = tcp_binder(host, port, allow_remote=allow_remote)
+    await SocketServer(server, bind, grace, max_clients, only_json=True, started=started).run()
 
 
 def run_unix(server: Server, path: str | os.PathLike[str], grace: float, *, mode: int = 0o600) -> None:
-    """Serve at a Unix socket until a signal says to end."""
-    bind, removed = at_path(path, mode)
-    with removed:
-        run_to_the_end(lambda: Listening(server, bind, grace, started=_announce), grace)
+    """Serve at a Unix socket until a signal ends it."""
+    bind, cleanup = unix_binder(path, mode)
+    with cleanup, reports_bind_errors_in_one_line():
+        run_until_signalled(lambda: SocketServer(server, bind, grace, started=_announce), grace)
 
 
 def run_tcp(server: Server, host: str, port: int, grace: float, *, allow_remote: bool = False) -> None:
-    """Serve at a TCP port until a signal says to end."""
-    bind = at_port(host, port, allow_remote=allow_remote)
-    run_to_the_end(lambda: Listening(server, bind, grace, only_json=True, started=_announce), grace)
+    """Serve at a TCP port until a signal ends it."""
+    bind = tcp_binder(host, port, allow_remote=allow_remote)
+    with reports_bind_errors_in_one_line():
+        run_until_signalled(lambda: SocketServer(server, bind, grace, only_json=True, started=_announce), grace)
 
 
-class Listening:
-    """A server and all who come to its sockets."""
+class SocketServer:
+    """Serves the clients that connect to some sockets."""
 
     def __init__(
         self,
@@ -252,13 +279,13 @@ class Listening:
         self._max_clients = max_clients
         self._only_json = only_json
         self._started = started
-        self._clients: dict[asyncio.Task[None], Serving] = {}
+        self._clients: dict[asyncio.Task[None], ConnectionRunner] = {}
         self._stopped = asyncio.Event()
         self._full = False
         self.running = False
-        """Not still starting, and not ending already."""
+        """True between start-up and shutdown."""
         self.addresses: list[str] = []
-        """Where clients connect to."""
+        """The addresses that clients connect to."""
 
     @property
     def name(self) -> str:
@@ -267,11 +294,11 @@ class Listening:
 
     @property
     def clients(self) -> int:
-        """How many are served now."""
+        """The number of connected clients."""
         return len(self._clients)
 
     async def run(self) -> None:
-        """Serve until stopped; whoever is connected then has the grace period to get the answers that are due.
+        """Serve until stopped; calls that run then are answered within the grace period.
 
         The lifespan is entered once, before the first client, and left after the last.
         """
@@ -286,11 +313,11 @@ class Listening:
                     await self._end(listeners)
 
     def stop(self) -> None:
-        """Take no new client, and end as if those who are here had ended their side."""
+        """Begin a graceful shutdown: accept no client, and end as if the connected ones had closed their side."""
         self.running = False
         self._stopped.set()
-        for serving in self._clients.values():
-            serving.stop()
+        for runner in self._clients.values():
+            runner.stop()
 
     async def _serve(self, listeners: list[asyncio.Server]) -> None:
         self.running = True
@@ -313,7 +340,7 @@ class Listening:
         if self._clients:
             await asyncio.wait(self._clients)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_END_SECONDS):
+            async with asyncio.timeout(_CLOSE_SECONDS):
                 for listener in listeners:
                     await listener.wait_closed()
 
@@ -323,34 +350,34 @@ class Listening:
         return await create(self._channel, sock=bound, backlog=_BACKLOG, start_serving=False)
 
     def _channel(self) -> SocketChannel:
-        return SocketChannel(only_json=self._only_json, connected=self._arrived)
+        return SocketChannel(only_json=self._only_json, connected=self._accepted)
 
-    def _arrived(self, channel: SocketChannel) -> None:
+    def _accepted(self, channel: SocketChannel) -> None:
         if not self.running or len(self._clients) >= self._max_clients:
             if self.running and not self._full:
-                # Said once until there is room again: who is turned away may come again and again.
+                # Logged once until there is room again: clients that are rejected may try again and again.
                 self._full = True
-                logger.warning("%s has %d clients; more are turned away", self.name, len(self._clients))
+                logger.warning("%s has %d clients, the maximum; more are rejected", self.name, len(self._clients))
             channel.abort()
             return
-        serving = Serving(self._server, channel, self._grace)
-        task = asyncio.get_running_loop().create_task(self._serve_one(serving))
-        self._clients[task] = serving
-        task.add_done_callback(self._left)
+        runner = ConnectionRunner(self._server, channel, self._grace)
+        task = asyncio.get_running_loop().create_task(self._serve_client(runner))
+        self._clients[task] = runner
+        task.add_done_callback(self._disconnected)
 
-    async def _serve_one(self, serving: Serving) -> None:
+    async def _serve_client(self, runner: ConnectionRunner) -> None:
         try:
-            await serving.run()
+            await runner.run()
         except Exception:
             logger.exception("Serving a client failed")
 
-    def _left(self, task: asyncio.Task[None]) -> None:
+    def _disconnected(self, task: asyncio.Task[None]) -> None:
         del self._clients[task]
         self._full = False
 
 
-def _announce(listening: Listening) -> None:
+def _announce(sockets: SocketServer) -> None:
     with contextlib.suppress(OSError, AttributeError, ValueError):  # stderr may be closed
         if sys.stderr.isatty():
-            where = ", ".join(listening.addresses)
-            sys.stderr.write(f"{listening.name} waits for MCP clients at {where}; Ctrl-C ends it.\n")
+            where = ", ".join(sockets.addresses)
+            sys.stderr.write(f"{sockets.name} waits for MCP clients at {where}; Ctrl-C ends it.\n")

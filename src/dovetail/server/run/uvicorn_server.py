@@ -1,45 +1,114 @@
-"""uvicorn with an end of its own: what runs may finish, what reads is told, and nobody can hold it up.
-
-uvicorn that serves until it is told to end, by whoever runs it.
-"""
+"""The ASGI application on uvicorn, with a bounded graceful shutdown: finish calls, close streams, then abort."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.util
+import logging
 import socket
 from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any, Protocol
 
 import uvicorn
 
 from dovetail.protocol.errors import LocalError
-from dovetail.server.http.asgi_app import Endpoint
+
+from .signals import ShutdownPipes, run_until_signalled
+
+if TYPE_CHECKING:
+    from dovetail.transports.http.server.asgi import Receive, Scope, Send
+
+    from .session_relay import SessionRelay
+
+KEEP_ALIVE_SECONDS = 75
+"""How long a connection may be idle: longer than with proxies, so that the server never closes it first."""
+
+PING_SECONDS = 20.0
+"""How often a WebSocket is pinged, and how long a pong may take."""
+
+FLUSH_SECONDS = 1.0
+"""How long clients get to read what was written to them, once every call has ended."""
 
 _TICK_SECONDS = 1.0
-"""How often the date of the answers is renewed."""
+"""How often uvicorn renews the Date header."""
+
+_POLL_SECONDS = 0.01
+_BACKLOG = 2048
 
 
-class UntilEnded(uvicorn.Server):
-    """Says when it is ready, and serves until `end`; signals are not its business."""
+class Application(Protocol):
+    """An ASGI application that can be stopped gracefully."""
 
-    def __init__(self, config: uvicorn.Config, begun: Callable[[], None]) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, WebSocket or lifespan."""
+        ...
+
+    def stop(self, grace: float = ...) -> None:
+        """Accept nothing new; calls have the grace period to finish."""
+        ...
+
+    async def close(self, grace: float = ...) -> None:
+        """Wait until everything has ended, which the grace period bounds."""
+        ...
+
+
+class HttpLimits(Protocol):
+    """The settings that concern uvicorn."""
+
+    @property
+    def websocket(self) -> bool:
+        """Whether WebSockets are served."""
+        ...
+
+    @property
+    def max_body(self) -> int:
+        """The longest message of a WebSocket."""
+        ...
+
+
+def serve_in_this_process(
+    application: Application,
+    limits: HttpLimits,
+    sockets: list[socket.socket],
+    grace: float,
+    on_started: Callable[[], None],
+    relay: SessionRelay | None = None,
+    pipes: ShutdownPipes | None = None,
+) -> None:
+    """Serve until a signal, or in a worker one of the parent's pipes, says to shut down."""
+    disabled = logging.root.manager.disable
+    try:
+        run_until_signalled(
+            lambda: UvicornRunner(application, limits, sockets, grace, on_started, relay, pipes),
+            grace,
+            _loop_factory(),
+        )
+    finally:
+        logging.disable(disabled)
+
+
+class UvicornServer(uvicorn.Server):
+    """uvicorn that serves until `end` is called; it reports when it has started, and leaves signals alone."""
+
+    def __init__(self, config: uvicorn.Config, on_started: Callable[[], None]) -> None:
         super().__init__(config)
-        self._begun = begun
+        self._on_started = on_started
         self._ended = asyncio.Event()
 
     def end(self) -> None:
-        """Come to an end, now."""
+        """Shut down."""
         self._ended.set()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Leave them to who runs us: uvicorn would raise them again at the end."""
+        """Do nothing: signals are handled elsewhere, and uvicorn would raise them again at the end."""
         yield
 
     async def main_loop(self) -> None:
-        """Wait for the end."""
+        """Wait for `end`."""
         await self.on_tick(0)
-        self._begun()
+        self._on_started()
         while not self._ended.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_TICK_SECONDS):
@@ -47,73 +116,209 @@ class UntilEnded(uvicorn.Server):
             await self.on_tick(0)
 
 
-FAREWELL_SECONDS = 1.0
-"""How long those who still read get for what was written to them, once everything has ended."""
-
-_LOOK_SECONDS = 0.01
-
-
-class GracefulUvicorn(UntilEnded):
-    """Serves one endpoint."""
+class GracefulUvicorn(UvicornServer):
+    """uvicorn that ends calls, streams and WebSockets in order, within bounds."""
 
     def __init__(
-        self, config: uvicorn.Config, endpoint: Endpoint, grace: float, relays: bool, begun: Callable[[], None]
+        self,
+        config: uvicorn.Config,
+        application: Application,
+        grace: float,
+        on_started: Callable[[], None],
+        *,
+        relays: bool = False,
     ) -> None:
-        super().__init__(config, begun)
-        self._endpoint = endpoint
+        """With `relays`, connections may wait for the responses of other workers."""
+        super().__init__(config, on_started)
+        self._application = application
         self._grace = grace
         self._relays = relays
-        """Whether connections may wait for what other workers answer."""
 
     def end(self) -> None:
-        """Come to an end, now."""
+        """Close the listening sockets and shut down."""
         for listener in self.servers:
             listener.close()
         super().end()
 
-    def cut_off(self) -> None:
+    def abort_connections(self) -> None:
         """Drop every connection."""
-        self._abort()
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin; uvicorn would end the process where a lifespan fails."""
+        """Start; a lifespan that fails is a LocalError, where uvicorn would exit the process."""
         try:
             await super().startup(sockets)
         except SystemExit:
             raise LocalError("The server could not start; its log says why") from None
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Let calls finish, end streams and WebSockets in order, and drop who does not read what is left."""
+        """Let calls finish, close streams and WebSockets, and drop clients that do not read what is left."""
         self.end()
         for one in sockets or ():
             one.close()
-        self._let_go_of_idle()
+        self._close_idle_connections()
         now = asyncio.get_running_loop().time
         deadline = now() + self._grace
-        await self._endpoint.close(self._grace)
-        await self._wait_for_connections(FAREWELL_SECONDS + (max(deadline - now(), 0) if self._relays else 0))
-        self._abort()
-        await self._wait_for_connections(FAREWELL_SECONDS)
+        await self._application.close(self._grace)
+        await self._wait_for_connections(FLUSH_SECONDS + (max(deadline - now(), 0) if self._relays else 0))
+        self.abort_connections()
+        await self._wait_for_connections(FLUSH_SECONDS)
         await self.lifespan.shutdown()
 
-    def _let_go_of_idle(self) -> None:
-        """Close what answers nothing now, and the others after their answer; WebSockets say goodbye by themselves."""
+    def _close_idle_connections(self) -> None:
+        """Close idle connections now and the others after their response; WebSockets are closed by the application."""
         kind = self.config.http_protocol_class
         for connection in list(self.server_state.connections):
             if isinstance(connection, kind):
                 connection.shutdown()
 
     async def _wait_for_connections(self, seconds: float) -> None:
+        # uvicorn reports neither the end of a connection nor that one has become idle, so this polls.
         state = self.server_state
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while state.connections or state.tasks:
                     if state.tasks:
-                        await asyncio.wait(state.tasks, timeout=_LOOK_SECONDS)
+                        await asyncio.wait(state.tasks, timeout=_POLL_SECONDS)
                     else:
-                        await asyncio.sleep(_LOOK_SECONDS)
-                    self._let_go_of_idle()
+                        await asyncio.sleep(_POLL_SECONDS)
+                    self._close_idle_connections()
 
-    def _abort(self) -> None:
-        for connection in list(self.server_state.connections):
-            connection.transport.abort()
+
+class UvicornRunner:
+    """One process that serves an application on uvicorn."""
+
+    def __init__(
+        self,
+        application: Application,
+        limits: HttpLimits,
+        sockets: list[socket.socket],
+        grace: float,
+        on_started: Callable[[], None],
+        relay: SessionRelay | None = None,
+        pipes: ShutdownPipes | None = None,
+    ) -> None:
+        self._application = application
+        self._grace = grace
+        self._sockets = sockets
+        self._on_started = on_started
+        self._relay = relay
+        self._pipes = pipes
+        self._uvicorn = GracefulUvicorn(
+            _configure(application, limits), application, grace, self._started, relays=relay is not None
+        )
+        self.running = False
+        """True between start-up and shutdown."""
+
+    async def run(self) -> None:
+        """Serve until stopped; responses that are due then are sent within the grace period."""
+        with self._watch_pipes():
+            try:
+                if self._relay is not None:
+                    await self._relay.open(self._application)
+                await self._uvicorn.serve(self._sockets)
+            except asyncio.CancelledError:
+                # An immediate shutdown was requested: the errors that it causes in handlers are not worth a log entry.
+                logging.disable()
+                self._uvicorn.abort_connections()
+                raise
+            finally:
+                self.running = False
+                if self._relay is not None:
+                    await self._relay.close()
+
+    def stop(self) -> None:
+        """Begin a graceful shutdown."""
+        self.running = False
+        self._shut_down()
+
+    def _shut_down(self) -> None:
+        self._application.stop(self._grace)
+        self._uvicorn.end()
+
+    def _started(self) -> None:
+        self.running = True
+        self._on_started()
+
+    @contextlib.contextmanager
+    def _watch_pipes(self) -> Generator[None]:
+        """Shut down when the parent process closes a pipe, or dies."""
+        if self._pipes is None:
+            yield
+            return
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        graceful, now = self._pipes.graceful.read_end, self._pipes.now.read_end
+
+        def shut_down() -> None:
+            loop.remove_reader(graceful)
+            if self._uvicorn.started:
+                # `running` stays True: a signal that was sent to the whole process group counts as the first one here.
+                self._shut_down()
+            else:
+                task.cancel()
+
+        def cancel() -> None:
+            loop.remove_reader(now)
+            task.cancel()
+
+        loop.add_reader(graceful, shut_down)
+        loop.add_reader(now, cancel)
+        try:
+            yield
+        finally:
+            loop.remove_reader(graceful)
+            loop.remove_reader(now)
+
+
+def _configure(application: Application, limits: HttpLimits) -> uvicorn.Config:
+    try:
+        from .uvicorn_protocol import BoundedHttp
+    except ImportError:
+        http: Any = "h11"
+    else:
+        http = BoundedHttp
+    websocket = limits.websocket and importlib.util.find_spec("websockets") is not None
+    config = uvicorn.Config(
+        application,
+        http=http,
+        ws=_websocket_protocol if websocket else "none",  # type: ignore[arg-type]
+        ws_max_size=limits.max_body,
+        ws_ping_interval=PING_SECONDS,
+        ws_ping_timeout=PING_SECONDS,
+        ws_per_message_deflate=False,  # costs more CPU and memory than it is worth between programs
+        interface="asgi3",
+        lifespan="on",
+        log_config=None,
+        log_level=_log_level(),
+        access_log=False,
+        proxy_headers=False,  # the application reads them itself, and needs only one
+        server_header=False,
+        backlog=_BACKLOG,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        h11_max_incomplete_event_size=65_536,
+    )
+    config.load()
+    return config
+
+
+def _log_level() -> int | None:
+    """WARNING, unless the program has chosen a level: uvicorn's other lines are about itself."""
+    chosen = any(logging.getLogger(name).level for name in ("uvicorn", "uvicorn.error"))
+    return None if chosen else logging.WARNING
+
+
+def _websocket_protocol(**arguments: Any) -> asyncio.Protocol:
+    """The protocol of a connection that becomes a WebSocket; its library is imported now, because that takes 50 ms."""
+    from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+    return WebSocketsSansIOProtocol(**arguments)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop

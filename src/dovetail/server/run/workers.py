@@ -1,4 +1,4 @@
-"""Several processes that serve at one port, and the one that looks after them.
+"""Worker processes that share one port, and the parent that starts, restarts and stops them.
 
 They are forked, since a server cannot be sent to another process; so they share what it was given, its keys too.
 """
@@ -23,6 +23,10 @@ from dovetail.protocol.errors import LocalError
 from dovetail.server.http.asgi_app import Endpoint
 from dovetail.server.http.options import Settings
 
+from .session_relay import SessionRelay
+from .signals import ShutdownPipes
+from .uvicorn_server import serve_in_this_process
+
 if TYPE_CHECKING:
     from dovetail.server.app import Server
 
@@ -31,13 +35,15 @@ logger = logging.getLogger("dovetail")
 MAX_WORKERS = 256
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_COULD_NOT_START = 3
+_STARTUP_FAILED = 3
+"""The exit code of a worker that could not start, which is not restarted."""
+
 _BACKLOG = 2048
-_CALM_SECONDS = 1.0
-"""A worker that ends sooner is not started anew before that."""
+_RESTART_SECONDS = 1.0
+"""The least time between two starts of the same worker."""
 
 _TEARDOWN_SECONDS = 7.0
-"""What workers may take beyond the grace period, in which they would have ended themselves by force."""
+"""The time after the grace period, in which workers end themselves by force, before the parent kills them."""
 
 
 def run_workers(
@@ -49,104 +55,108 @@ def run_workers(
     grace: float,
     announce: Callable[[], None],
 ) -> None:
-    """Serve with several processes until a signal says to end."""
-    from .http import Tether, serve_here
-    from .session_relay import Relay
-
+    """Serve with several processes until a signal ends them."""
     if not hasattr(os, "fork"):
-        raise LocalError("Several workers need an operating system that can fork; run one, or several servers")
+        raise LocalError("Several workers need an operating system that can fork; run one worker, or several servers")
     if count > MAX_WORKERS:
-        raise LocalError(f"More than {MAX_WORKERS} workers are too many: {count}")
+        raise LocalError(f"workers={count} is more than {MAX_WORKERS}, the maximum")
     _ = server.desk  # a cached property: its sealing key is made before the fork, so that all workers share it
-    shares = _shares(sockets, count)
+    per_worker = _sockets_per_worker(sockets, count)
+    every = [one for share in per_worker for one in share]
     folder = tempfile.mkdtemp(prefix="dovetail-")
 
-    def work(index: int, pipes: list[int]) -> None:
-        _close([one for share in shares for one in share if one not in shares[index]])
-        relay = Relay(folder, index, count)
+    def work(index: int, pipes: ShutdownPipes) -> None:
+        _close([one for one in every if one not in per_worker[index]])
+        relay = SessionRelay(folder, index, count)
         endpoint = Endpoint(server, settings, host, relay)
-        serve_here(endpoint, settings, shares[index], grace, _nothing, relay, Tether(*pipes))
+        serve_in_this_process(endpoint, settings, per_worker[index], grace, _do_nothing, relay, pipes)
 
     try:
         announce()
-        # When the end begins nobody may hold a socket that still takes connections.
-        Crew(count, work, grace, lambda: _close([one for share in shares for one in share])).run()
+        # During the shutdown no process may hold a socket that still accepts connections.
+        WorkerPool(count, work, grace, lambda: _close(every)).run()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-class Crew:
-    """The workers: one that ends by itself is started anew, and all end together."""
+class WorkerPool:
+    """Forked workers: one that ends by itself is restarted, and all end together."""
 
     def __init__(
-        self, count: int, work: Callable[[int, list[int]], None], grace: float, at_end: Callable[[], None]
+        self,
+        count: int,
+        work: Callable[[int, ShutdownPipes], None],
+        grace: float,
+        on_shutdown: Callable[[], None],
     ) -> None:
+        """`work` serves in a worker until one of the pipes is closed; `on_shutdown` is called in the parent."""
         self._count = count
-        self._at_end = at_end
         self._work = work
         self._grace = grace
+        self._on_shutdown = on_shutdown
         self._workers: dict[int, tuple[int, float]] = {}
-        """By process id: which one it is, and when it was started."""
-        self._pipes, self._held = map(list, zip(os.pipe(), os.pipe(), strict=True))
-        """What the workers watch, and the other ends, which are here alone: each means something when it is closed."""
-        self._ending = False
-        self._failed = False
+        """By process id: the worker's index, and the time of its start."""
+        self._pipes = ShutdownPipes()
+        self._shutting_down = False
+        self._startup_failed = False
 
     def run(self) -> None:
-        """Serve until a signal says to end."""
-        gc.freeze()  # also keeps the collector from touching, and so copying, what is shared
-        handlers: dict[int, Any] = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
-        handlers[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._kill)
+        """Serve until a signal begins the shutdown, and wait until all workers have ended."""
+        gc.freeze()  # also keeps the garbage collector from touching, and so copying, memory that is shared
+        previous: dict[int, Any] = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
+        previous[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._kill_workers)
         try:
-            for index in range(self._count):
-                self._start(index)
-            self._look_after()
+            try:
+                for index in range(self._count):
+                    self._start(index)
+                self._reap()
+            finally:
+                self._shut_down()
+                self._reap()
         finally:
-            self._end()
             signal.alarm(0)
-            for end in [*self._pipes, *self._held]:
-                os.close(end)
-            for number, handler in handlers.items():
+            self._pipes.close()
+            for number, handler in previous.items():
                 signal.signal(number, handler)
-        if self._failed:
+        if self._startup_failed:
             raise LocalError("A worker could not start; its log says why")
 
-    def _look_after(self) -> None:
+    def _reap(self) -> None:
+        """Wait for workers to end, and restart those that should not have, until none is left."""
         while self._workers:
             pid, status = os.wait()
             index, started = self._workers.pop(pid, (-1, 0.0))
-            if index < 0 or self._ending:
+            if index < 0 or self._shutting_down:
                 continue
             code = os.waitstatus_to_exitcode(status)
-            if code == _COULD_NOT_START:
-                self._failed = True
-                self._end()
+            if code == _STARTUP_FAILED:
+                self._startup_failed = True
+                self._shut_down()
                 continue
             how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
-            logger.warning("Worker %d ended %s and is started anew", index, how)
-            if (rest := started + _CALM_SECONDS - time.monotonic()) > 0:
+            logger.warning("Worker %d ended %s and is restarted", index, how)
+            if (rest := started + _RESTART_SECONDS - time.monotonic()) > 0:
                 time.sleep(rest)
             self._start(index)
 
     def _start(self, index: int) -> None:
-        # A signal between fork and book-keeping would miss the new worker.
+        # A signal between the fork and the entry in the table would miss the new worker.
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         try:
-            if not self._ending:
+            if not self._shutting_down:
                 sys.stdout.flush()
                 pid = os.fork()
                 if pid == 0:
-                    self._be_worker(index)
+                    self._run_worker(index)
                 self._workers[pid] = index, time.monotonic()
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
 
-    def _be_worker(self, index: int) -> NoReturn:
-        """Serve, and never go back to what the parent would do next."""
-        code = _COULD_NOT_START
+    def _run_worker(self, index: int) -> NoReturn:
+        """Serve in the child process, and never return to what the parent does next."""
+        code = _STARTUP_FAILED
         try:
-            for end in self._held:
-                os.close(end)
+            self._pipes.close_write_ends()
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             for number in _SIGNALS:
                 signal.signal(number, signal.SIG_DFL)
@@ -154,7 +164,7 @@ class Crew:
             self._work(index, self._pipes)
             code = 0
         except LocalError as problem:
-            _say(str(problem))
+            _write_stderr(str(problem))
         except BaseException:
             logger.exception("Worker %d failed", index)
         finally:
@@ -164,32 +174,31 @@ class Crew:
             os._exit(code)
 
     def _on_signal(self, number: int, frame: object) -> None:
-        """At the first signal all end gracefully, at the second one at once."""
-        if not self._ending:
-            self._end()
-        elif self._held:
-            os.close(self._held.pop())
+        """Shut down gracefully at the first signal, and at once at the second."""
+        if not self._shutting_down:
+            self._shut_down()
+        else:
+            self._pipes.now.close_write_end()
             signal.alarm(math.ceil(_TEARDOWN_SECONDS))
 
-    def _end(self) -> None:
-        # A pipe and no signal: who sends us one may send it to the workers too, and two mean "at once".
-        if not self._ending:
-            self._ending = True
-            os.close(self._held.pop(0))
-            self._at_end()
+    def _shut_down(self) -> None:
+        if not self._shutting_down:
+            self._shutting_down = True
+            self._pipes.graceful.close_write_end()
+            self._on_shutdown()
             signal.alarm(math.ceil(self._grace + _TEARDOWN_SECONDS))
 
-    def _kill(self, number: int, frame: object) -> None:
+    def _kill_workers(self, number: int, frame: object) -> None:
         for pid in list(self._workers):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
 
-def _shares(sockets: list[socket.socket], count: int) -> list[list[socket.socket]]:
-    """The sockets of each worker.
+def _sockets_per_worker(sockets: list[socket.socket], count: int) -> list[list[socket.socket]]:
+    """The listening sockets of each worker.
 
-    Linux spreads connections over sockets that share a port, and the parent keeps them all, so that none is lost
-    with a worker. Elsewhere all listen at the same one, and whoever is quicker gets the connection.
+    Linux spreads connections over sockets that share a port; the parent keeps them open too, so that no connection is
+    lost with a worker. Elsewhere all workers listen at the same sockets, and the quickest accepts the connection.
     """
     if not sys.platform.startswith("linux") or sockets[0].family == socket.AF_UNIX:
         for one in sockets:
@@ -197,12 +206,12 @@ def _shares(sockets: list[socket.socket], count: int) -> list[list[socket.socket
         return [sockets] * count
     names = [(one.family, one.getsockname()) for one in sockets]
     for one in sockets:
-        one.close()  # it was bound to see that the port is free, which sockets that share do not tell
-    return [[_shared(family, name) for family, name in names] for _ in range(count)]
+        one.close()  # it was bound to find out whether the port is free, which SO_REUSEPORT would hide
+    return [[_reuseport_socket(family, name) for family, name in names] for _ in range(count)]
 
 
-def _shared(family: int, name: Any) -> socket.socket:
-    one = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # said, for asyncio to set TCP_NODELAY
+def _reuseport_socket(family: int, name: Any) -> socket.socket:
+    one = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # explicit, or asyncio sets no TCP_NODELAY
     one.setblocking(False)
     one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
@@ -218,10 +227,10 @@ def _close(sockets: list[socket.socket]) -> None:
         one.close()
 
 
-def _nothing() -> None:
-    """The parent has said where it serves."""
+def _do_nothing() -> None:
+    """Started: the parent has announced the address."""
 
 
-def _say(text: str) -> None:
+def _write_stderr(text: str) -> None:
     with contextlib.suppress(OSError, AttributeError, ValueError):
         sys.stderr.write(f"{text}\n")

@@ -9,16 +9,16 @@ from collections.abc import AsyncGenerator, Callable
 
 import uvicorn
 
-from dovetail.server.run.signals import run_to_the_end
-from dovetail.server.run.sockets import address_of, at_port
-from dovetail.server.run.uvicorn_server import UntilEnded
+from dovetail.server.run.signals import run_until_signalled
+from dovetail.server.run.sockets import address_of, tcp_binder
+from dovetail.server.run.uvicorn_server import UvicornServer
 
 from .http_app import Site
 
 GRACE = 2.0
 
 
-def _uvicorn(site: Site, started: Callable[[], None]) -> UntilEnded:
+def _uvicorn(site: Site, started: Callable[[], None]) -> UvicornServer:
     config = uvicorn.Config(
         site,
         ws="none",
@@ -29,7 +29,7 @@ def _uvicorn(site: Site, started: Callable[[], None]) -> UntilEnded:
         server_header=False,
         timeout_graceful_shutdown=int(GRACE),
     )
-    return UntilEnded(config, started)
+    return UvicornServer(config, started)
 
 
 class _Process:
@@ -57,15 +57,15 @@ class _Process:
 
 def run_process(site: Site, port: int, bound: Callable[[str], None], started: Callable[[], None]) -> None:
     """Serve on this machine alone until a signal says to end; `bound` is told the address."""
-    sockets = at_port("127.0.0.1", port, allow_remote=False)()
+    sockets = tcp_binder("127.0.0.1", port, allow_remote=False)()
     bound(f"http://{address_of(sockets[0])}")
-    run_to_the_end(lambda: _Process(site, sockets, started), GRACE)
+    run_until_signalled(lambda: _Process(site, sockets, started), GRACE)
 
 
 @contextlib.asynccontextmanager
 async def on_this_loop(site: Site, port: int, bound: Callable[[str], None]) -> AsyncGenerator[None]:
     """Serve meanwhile."""
-    sockets = at_port("127.0.0.1", port, allow_remote=False)()
+    sockets = tcp_binder("127.0.0.1", port, allow_remote=False)()
     bound(f"http://{address_of(sockets[0])}")
     ready = asyncio.Event()
     server = _uvicorn(site, ready.set)
