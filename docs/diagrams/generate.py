@@ -270,6 +270,10 @@ class Machine:
     title: str
     states: Sequence[str]
     edges: Mapping[tuple[str, str], Sequence[str]]
+    meanings: Mapping[str, str]
+    """A sentence for each state, from the values of the enum."""
+    legend: Mapping[str, str]
+    """The same for each event that leads somewhere."""
 
 
 def machine_modules() -> list[str]:
@@ -289,7 +293,13 @@ def machine_of(module: ModuleType) -> Machine:
     for source, event, target in _transitions(module.TRANSITIONS, module.State):
         edges.setdefault((_words(source), _words(target)), []).append(_words(event))
     title = (module.__doc__ or module.__name__).strip().splitlines()[0].rstrip(".")
-    return Machine(title, [_words(state) for state in module.State], edges)
+    used = {event for events in edges.values() for event in events}
+    legend = {event: text for event, text in _meanings(module.Event).items() if event in used}
+    return Machine(title, [_words(state) for state in module.State], edges, _meanings(module.State), legend)
+
+
+def _meanings(members: type[enum.Enum]) -> dict[str, str]:
+    return {_words(member): member.value for member in members if isinstance(member.value, str)}
 
 
 def _transitions(table: Mapping[Any, Any], states: type[enum.Enum]) -> Iterable[tuple[enum.Enum, enum.Enum, enum.Enum]]:
@@ -310,115 +320,153 @@ def _words(member: enum.Enum) -> str:
     return member.name.lower().replace("_", " ")
 
 
+Edge = tuple[str, str]
+"""The names of two states."""
+
+
 @dataclass
 class _Lane:
     """A vertical line beside the states; `taken` has the rows that it passes."""
 
     taken: set[int]
-    width: float
+    width: float = 0
+    offset: float = 0
 
 
 def draw_machine(machine: Machine) -> str:
     """Draw the states in a column; events lead down on the right and in the middle, and up on the left."""
-    canvas = Canvas(machine.title)
-    row = {state: number for number, state in enumerate(machine.states)}
-    spans = sorted(machine.edges, key=lambda edge: (abs(row[edge[0]] - row[edge[1]]), row[edge[0]]))
-    down = [edge for edge in spans if row[edge[1]] - row[edge[0]] > 1]
-    up = [edge for edge in spans if row[edge[1]] < row[edge[0]]]
-    here = [edge for edge in spans if row[edge[0]] == row[edge[1]]]
-    box = 28 + WIDE * max(len(state) for state in machine.states)
-    ports = {state: max(_ports(state, down), _ports(state, up)) for state in machine.states}
-    heights = {state: max(34, 14 * (ports[state] + 1)) for state in machine.states}
-    gaps = [14 + LINE * max(1, _labels(number, machine, row)) for number in range(len(machine.states))]
-    top: dict[str, float] = {}
-    y = 46.0
-    for number, state in enumerate(machine.states):
-        top[state] = y
-        y += heights[state] + gaps[number]
-    left_lanes, right_lanes = _lanes(up, row, machine), _lanes(down, row, machine)
-    left = 32 + sum(lane.width for lane in _unique(left_lanes))
-    notes = {edge[0]: machine.edges[edge] for edge in here}
-    canvas.text(16, 24, machine.title, "strong", "start")
-    for state in machine.states:
-        canvas.box(left, top[state], box, heights[state])
-        canvas.text(left + box / 2, top[state] + heights[state] / 2 + 5, state, "strong")
-    for (source, target), events in machine.edges.items():
-        if row[target] - row[source] == 1:
-            x = left + box / 2
-            canvas.arrow([(x, top[source] + heights[source]), (x, top[target])])
-            _write(canvas, x + 8, top[source] + heights[source] + LINE, events, "start")
-    used: dict[tuple[str, str], int] = {}
-    beside = [len(event) for edge in spans if row[edge[1]] - row[edge[0]] == 1 for event in machine.edges[edge]]
-    clear = max(0, 8 + NARROW * max(beside, default=0) - box / 2)  # the lines beside the middle arrows
-    for side, edges, lanes in (("right", down, right_lanes), ("left", up, left_lanes)):
-        offsets = _offsets(lanes)
+    drawing = _MachineDrawing(machine)
+    drawing.draw_states()
+    drawing.draw_neighbours()
+    drawing.draw_side(drawing.down, right=True)
+    drawing.draw_side(drawing.up, right=False)
+    drawing.draw_legend()
+    return drawing.canvas.svg()
+
+
+class _MachineDrawing:
+    """The places of the states and lines of one state machine."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.canvas = Canvas(machine.title)
+        self.machine = machine
+        self.row = {state: number for number, state in enumerate(machine.states)}
+        edges = sorted(machine.edges, key=lambda edge: (abs(self._span(edge)), self.row[edge[0]]))
+        self.next = [edge for edge in edges if self._span(edge) == 1]
+        self.down = self._lanes([edge for edge in edges if self._span(edge) > 1])
+        self.up = self._lanes([edge for edge in edges if self._span(edge) < 0])
+        texts = [NARROW * len(text) for text in machine.meanings.values()]
+        self.width = 28 + max([WIDE * len(state) for state in machine.states] + texts)
+        self.left = 32 + sum(lane.width for lane in _unique(self.up.values()))
+        self.heights = {state: self._height(state) for state in machine.states}
+        self.top: dict[str, float] = {}
+        y = 46.0
+        for state in machine.states:
+            self.top[state] = y
+            y += self.heights[state] + 14 + LINE * self._lines_below(self.row[state])
+        self.bottom = y
+
+    def _span(self, edge: Edge) -> int:
+        return self.row[edge[1]] - self.row[edge[0]]
+
+    def _group(self, edge: Edge) -> tuple[str, tuple[str, ...]]:
+        """Return what edges must have in common to share one line: where they lead, and by which events."""
+        return edge[1], tuple(self.machine.edges[edge])
+
+    def _lanes(self, edges: Sequence[Edge]) -> dict[Edge, _Lane]:
+        """Give each group of edges the innermost lane that is free along its rows."""
+        rows: dict[tuple[str, tuple[str, ...]], set[int]] = {}
         for edge in edges:
+            low, high = sorted((self.row[edge[0]], self.row[edge[1]]))
+            rows.setdefault(self._group(edge), set()).update(range(low, high + 1))
+        lanes: list[_Lane] = []
+        given: dict[tuple[str, tuple[str, ...]], _Lane] = {}
+        for group, passed in sorted(rows.items(), key=lambda item: len(item[1])):
+            lane = next((lane for lane in lanes if not lane.taken & passed), None)
+            if lane is None:
+                lane = _Lane(set())
+                lanes.append(lane)
+            lane.taken |= passed
+            lane.width = max(lane.width, 24 + NARROW * max(len(event) for event in group[1]))
+            given[group] = lane
+        offset = 0.0
+        for lane in lanes:
+            lane.offset = offset
+            offset += lane.width
+        return {edge: given[self._group(edge)] for edge in edges}
+
+    def _ports(self, state: str, lanes: Mapping[Edge, _Lane]) -> list[object]:
+        """Return the lines that begin or end at one side of a state, from top to bottom."""
+        found: dict[object, None] = {}
+        for edge in lanes:
+            if edge[1] == state:
+                found[self._group(edge)] = None
+            if edge[0] == state:
+                found[edge] = None
+        return list(found)
+
+    def _height(self, state: str) -> float:
+        ports = max(len(self._ports(state, self.down)), len(self._ports(state, self.up)))
+        return max(46 if self.machine.meanings else 34, 14 * (ports + 1))
+
+    def _lines_below(self, number: int) -> int:
+        """Return how many lines of text the gap below a row has to hold."""
+        lines = [2]
+        for edge, events in self.machine.edges.items():
+            span, source = self._span(edge), self.row[edge[0]]
+            if number == (source if span > 0 else source - 1) and span:
+                lines.append(len(events) + 1)
+        return max(lines)
+
+    def draw_states(self) -> None:
+        """Draw the boxes, each with its name, its meaning, and the events that leave it as it is."""
+        self.canvas.text(16, 24, self.machine.title, "strong", "start")
+        for state in self.machine.states:
+            self.canvas.box(self.left, self.top[state], self.width, self.heights[state])
+            middle, across = self.top[state] + self.heights[state] / 2, self.left + self.width / 2
+            meaning = self.machine.meanings.get(state)
+            self.canvas.text(across, middle + (5 if meaning is None else -3), state, "strong")
+            if meaning is not None:
+                self.canvas.text(across, middle + 14, meaning, "small")
+            if events := self.machine.edges.get((state, state)):
+                text = "stays: " + ", ".join(events)
+                self.canvas.text(self.left + 4, self._below(state) - 2, text, "small", "start")
+
+    def _below(self, state: str) -> float:
+        return self.top[state] + self.heights[state] + LINE
+
+    def draw_neighbours(self) -> None:
+        """Draw the events that lead to the next state of the column."""
+        x = self.left + self.width / 2
+        for edge in self.next:
+            self.canvas.arrow([(x, self._below(edge[0]) - LINE), (x, self.top[edge[1]])])
+            _write(self.canvas, x + 8, self._below(edge[0]), self.machine.edges[edge], "start")
+
+    def draw_side(self, lanes: Mapping[Edge, _Lane], *, right: bool) -> None:
+        """Draw the events that lead along the lanes of one side."""
+        beside = [len(event) for edge in self.next for event in self.machine.edges[edge]]
+        clear = max(0, 8 + NARROW * max(beside, default=0) - self.width / 2)  # the text beside the middle arrows
+        wall = self.left + self.width if right else self.left
+        for edge, lane in lanes.items():
             source, target = edge
-            x = left + box + 18 + clear + offsets[edge] if side == "right" else left - 18 - offsets[edge]
-            wall = left + box if side == "right" else left
-            start = top[source] + 14 * _next(used, (source, side))
-            end = top[target] + 14 * _next(used, (target, side))
-            canvas.arrow([(wall, start), (x, start), (x, end), (wall, end)])
-            if side == "right":
-                _write(canvas, x + 6, top[source] + heights[source] + LINE, machine.edges[edge], "start")
+            x = wall + 18 + clear + lane.offset if right else wall - 18 - lane.offset
+            start = self.top[source] + 14 * (1 + self._ports(source, lanes).index(edge))
+            end = self.top[target] + 14 * (1 + self._ports(target, lanes).index(self._group(edge)))
+            self.canvas.arrow([(wall, start), (x, start), (x, end), (wall, end)])
+            events = self.machine.edges[edge]
+            if right:
+                _write(self.canvas, x + 6, self._below(source), events, "start")
             else:
-                first = top[source] - LINE * len(machine.edges[edge]) + 4
-                _write(canvas, x - 6, first, machine.edges[edge], "end")
-    for state, events in notes.items():
-        canvas.text(left + 4, top[state] + heights[state] + 11, "stays: " + ", ".join(events), "small", "start")
-    return canvas.svg()
+                _write(self.canvas, x - 6, self.top[source] - LINE * len(events) + 4, events, "end")
+
+    def draw_legend(self) -> None:
+        """Write what the events mean."""
+        for number, (event, text) in enumerate(self.machine.legend.items()):
+            self.canvas.text(16, self.bottom + number * (LINE + 3), f"{event}: {text}", "small", "start")
 
 
-def _unique(lanes: Mapping[tuple[str, str], _Lane]) -> list[_Lane]:
-    return list({id(lane): lane for lane in lanes.values()}.values())
-
-
-def _ports(state: str, edges: Iterable[tuple[str, str]]) -> int:
-    return sum(state in edge for edge in edges)
-
-
-def _next(used: dict[tuple[str, str], int], port: tuple[str, str]) -> int:
-    used[port] = used.get(port, 0) + 1
-    return used[port]
-
-
-def _labels(number: int, machine: Machine, row: Mapping[str, int]) -> int:
-    """Return how many lines of text the gap below a row has to hold."""
-    lines = [1]
-    for (source, target), events in machine.edges.items():
-        if row[source] == row[target] == number:
-            lines.append(2)
-        elif number == (row[source] if row[target] > row[source] else row[source] - 1):
-            lines.append(len(events) + 1)
-    return max(lines)
-
-
-def _lanes(edges: Sequence[tuple[str, str]], row: Mapping[str, int], machine: Machine) -> dict[tuple[str, str], _Lane]:
-    """Give each edge the innermost lane that is free along its rows."""
-    lanes: list[_Lane] = []
-    given: dict[tuple[str, str], _Lane] = {}
-    for edge in edges:
-        low, high = sorted((row[edge[0]], row[edge[1]]))
-        rows = set(range(low, high + 1))
-        width = 24 + NARROW * max(len(event) for event in machine.edges[edge])
-        lane = next((lane for lane in lanes if not lane.taken & rows), None)
-        if lane is None:
-            lane = _Lane(set(), 0)
-            lanes.append(lane)
-        lane.taken |= rows
-        lane.width = max(lane.width, width)
-        given[edge] = lane
-    return given
-
-
-def _offsets(lanes: Mapping[tuple[str, str], _Lane]) -> dict[tuple[str, str], float]:
-    """Return how far each edge's lane is from the states."""
-    starts: dict[int, float] = {}
-    total = 0.0
-    for lane in _unique(lanes):
-        starts[id(lane)] = total
-        total += lane.width
-    return {edge: starts[id(lane)] for edge, lane in lanes.items()}
+def _unique(lanes: Iterable[_Lane]) -> list[_Lane]:
+    return list({id(lane): lane for lane in lanes}.values())
 
 
 def _write(canvas: Canvas, x: float, y: float, lines: Sequence[str], anchor: str) -> None:

@@ -41,9 +41,9 @@ class State(enum.Enum):
 class Event(enum.Enum):
     """Events of that machine."""
 
-    START = 1
-    FAIL = 2
-    RETRY = 3
+    START = "the caller starts it"
+    FAIL = "an error"
+    RETRY = "the caller tries again"
 
 
 FLAT = {
@@ -73,6 +73,7 @@ def test_a_table_of_any_form_is_read_as_the_same_machine(table: object) -> None:
         ("open", "closed"): ["fail"],
         ("closed", "new"): ["retry"],
     }
+    assert machine.legend["fail"] == "an error"
     drawn = generate.draw_machine(machine)
     assert all(f">{word}</text>" in drawn for word in ("new", "open", "closed", "start", "fail", "retry"))
 
