@@ -20,39 +20,39 @@ LIST: dict[str, Any] = {"tools": [], "ttlMs": 1000}
 class TestFreshness:
     def test_a_result_is_fresh_for_as_long_as_it_says(self):
         cache = ResultCache()
-        assert cache.keep("tools/list", {}, LIST, 10.0, 0)
-        assert cache.find("tools/list", {}, 10.999) == LIST
-        assert cache.find("tools/list", {}, 11.0) is None
+        assert cache.store("tools/list", {}, LIST, 10.0, 0)
+        assert cache.get("tools/list", {}, 10.999) == LIST
+        assert cache.get("tools/list", {}, 11.0) is None
         assert len(cache) == 0
 
     @pytest.mark.parametrize("ttl", [0, -5, None, "1000"])
     def test_what_says_nothing_usable_is_not_kept(self, ttl: Any):
         cache = ResultCache()
-        assert not cache.keep("tools/list", {}, {"tools": [], "ttlMs": ttl}, 0.0, 0)
-        assert not cache.keep("tools/list", {}, {"tools": []}, 0.0, 0)
-        assert not cache.keep("tools/list", {}, [1], 0.0, 0)
+        assert not cache.store("tools/list", {}, {"tools": [], "ttlMs": ttl}, 0.0, 0)
+        assert not cache.store("tools/list", {}, {"tools": []}, 0.0, 0)
+        assert not cache.store("tools/list", {}, [1], 0.0, 0)
 
     def test_interim_results_and_those_of_answers_are_not_kept(self):
         """2026-07-28 caching, "Cacheable Results" and "Cache Key"."""
         cache = ResultCache()
-        assert not cache.keep("resources/read", {}, {"resultType": "input_required", "ttlMs": 1000}, 0.0, 0)
+        assert not cache.store("resources/read", {}, {"resultType": "input_required", "ttlMs": 1000}, 0.0, 0)
         for more in ({"inputResponses": {}}, {"requestState": "s"}):
-            assert not cache.keep("resources/read", {"uri": "x", **more}, {"contents": [], "ttlMs": 1000}, 0.0, 0)
+            assert not cache.store("resources/read", {"uri": "x", **more}, {"contents": [], "ttlMs": 1000}, 0.0, 0)
 
     def test_only_the_very_same_request_is_answered(self):
         cache = ResultCache()
-        cache.keep("resources/read", {"uri": "x://a", "_meta": {"k": 1}}, {"contents": [], "ttlMs": 1000}, 0.0, 0)
-        assert cache.find("resources/read", {"uri": "x://a", "_meta": {"k": 2}}, 0.5) is not None
-        assert cache.find("resources/read", {"uri": "x://b"}, 0.5) is None
-        assert cache.find("tools/list", {"uri": "x://a"}, 0.5) is None
+        cache.store("resources/read", {"uri": "x://a", "_meta": {"k": 1}}, {"contents": [], "ttlMs": 1000}, 0.0, 0)
+        assert cache.get("resources/read", {"uri": "x://a", "_meta": {"k": 2}}, 0.5) is not None
+        assert cache.get("resources/read", {"uri": "x://b"}, 0.5) is None
+        assert cache.get("tools/list", {"uri": "x://a"}, 0.5) is None
 
     def test_who_changes_what_was_found_changes_nothing(self):
         cache = ResultCache()
-        cache.keep("tools/list", {}, LIST, 0.0, 0)
-        found = cache.find("tools/list", {}, 0.5)
+        cache.store("tools/list", {}, LIST, 0.0, 0)
+        found = cache.get("tools/list", {}, 0.5)
         assert found is not None
         found["tools"].append("mine")
-        assert cache.find("tools/list", {}, 0.5) == LIST
+        assert cache.get("tools/list", {}, 0.5) == LIST
 
 
 class TestBounds:
@@ -60,19 +60,19 @@ class TestBounds:
         monkeypatch.setattr(cache_module, "MAX_ENTRIES", 2)
         cache = ResultCache()
         for uri in ("a", "b"):
-            cache.keep("resources/read", {"uri": uri}, {"ttlMs": 1000}, 0.0, 0)
-        cache.find("resources/read", {"uri": "a"}, 0.0)
-        cache.keep("resources/read", {"uri": "c"}, {"ttlMs": 1000}, 0.0, 0)
-        assert [uri for uri in "abc" if cache.find("resources/read", {"uri": uri}, 0.0)] == ["a", "c"]
+            cache.store("resources/read", {"uri": uri}, {"ttlMs": 1000}, 0.0, 0)
+        cache.get("resources/read", {"uri": "a"}, 0.0)
+        cache.store("resources/read", {"uri": "c"}, {"ttlMs": 1000}, 0.0, 0)
+        assert [uri for uri in "abc" if cache.get("resources/read", {"uri": uri}, 0.0)] == ["a", "c"]
 
     def test_so_many_bytes(self, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(cache_module, "MAX_BYTES", 100)
         cache = ResultCache()
         big = {"ttlMs": 1000, "text": "x" * 40}
         for uri in ("a", "b", "c"):
-            cache.keep("resources/read", {"uri": uri}, big, 0.0, 0)
+            cache.store("resources/read", {"uri": uri}, big, 0.0, 0)
         assert len(cache) == 1
-        assert not cache.keep("resources/read", {"uri": "d"}, {**big, "text": "x" * 100}, 0.0, 0)
+        assert not cache.store("resources/read", {"uri": "d"}, {**big, "text": "x" * 100}, 0.0, 0)
 
 
 class TestStaleness:
@@ -88,28 +88,28 @@ class TestStaleness:
         cache = ResultCache()
         every = ["tools/list", "prompts/list", "resources/list", "resources/templates/list", "server/discover"]
         for method in every:
-            cache.keep(method, {}, {"ttlMs": 1000}, 0.0, 0)
-            cache.keep(method, {"cursor": "c"}, {"ttlMs": 1000}, 0.0, 0)
+            cache.store(method, {}, {"ttlMs": 1000}, 0.0, 0)
+            cache.store(method, {"cursor": "c"}, {"ttlMs": 1000}, 0.0, 0)
         cache.notified(f"notifications/{kind}/list_changed", {})
-        assert [method for method in every if cache.find(method, {}, 0.0) is None] == stale
+        assert [method for method in every if cache.get(method, {}, 0.0) is None] == stale
         assert len(cache) == 2 * (len(every) - len(stale))
 
     def test_a_resource_that_changed_is_dropped_with_those_above_and_below(self):
         cache = ResultCache()
         for uri in ("x://a", "x://a/b", "x://a/b/c", "x://a/other"):
-            cache.keep("resources/read", {"uri": uri}, {"ttlMs": 1000}, 0.0, 0)
+            cache.store("resources/read", {"uri": uri}, {"ttlMs": 1000}, 0.0, 0)
         cache.notified("notifications/resources/updated", {"uri": "x://a/b"})
-        assert cache.find("resources/read", {"uri": "x://a/other"}, 0.0) is not None
+        assert cache.get("resources/read", {"uri": "x://a/other"}, 0.0) is not None
         assert len(cache) == 1
         cache.notified("notifications/resources/updated", {"uri": 5})
         assert len(cache) == 1
 
     def test_what_was_asked_for_before_the_change_is_stale_when_it_comes(self):
         cache = ResultCache()
-        age = cache.age("tools/list")
+        age = cache.generation("tools/list")
         cache.notified("notifications/tools/list_changed", {})
-        assert not cache.keep("tools/list", {}, LIST, 0.0, age)
-        assert cache.keep("tools/list", {}, LIST, 0.0, cache.age("tools/list"))
+        assert not cache.store("tools/list", {}, LIST, 0.0, age)
+        assert cache.store("tools/list", {}, LIST, 0.0, cache.generation("tools/list"))
 
 
 class Counting:

@@ -1,11 +1,13 @@
 """Questions for a person, and what counts as an answer."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from dovetail.client.elicitation import Elicitation, is_web_address, read_elicitation, read_elicitation_result
 from dovetail.protocol.errors import INVALID_PARAMS, LocalError, ProtocolError
+from dovetail.schema import forms
 from dovetail.types.capabilities import Implementation
 from dovetail.types.client_features import ElicitParams, ElicitResult
 
@@ -135,3 +137,26 @@ class TestAnswers:
         assert form().problems(form().filled(content))
         with pytest.raises(LocalError, match="does not fit the form"):
             read_elicitation_result(form(), content)
+
+
+def recording(function: Callable[..., Any], schemas: list[object]) -> Callable[..., Any]:
+    def record(schema: object, **options: Any) -> Any:
+        schemas.append(schema)
+        return function(schema, **options)
+
+    return record
+
+
+class TestWork:
+    @pytest.mark.parametrize("schema", [FORM, NESTED])
+    def test_a_form_is_checked_and_compiled_once(self, schema: dict[str, Any], monkeypatch: pytest.MonkeyPatch):
+        checked: list[object] = []
+        compiled: list[object] = []
+        monkeypatch.setattr(forms, "flat_form", recording(forms.flat_form, checked))
+        monkeypatch.setattr(forms, "compile_schema", recording(forms.compile_schema, compiled))
+        question = form(schema)
+        content: dict[str, Any] = {"name": "Ann"} if schema is FORM else {"who": {"name": "Ann"}}
+        for _ in range(3):
+            question.problems(question.filled(content))
+            read_elicitation_result(question, {**question.defaults, **content})
+        assert (len(checked), len(compiled)) == (1, 1)

@@ -265,7 +265,7 @@ class TestRefusing:
         assert len(calls(server)) == 4
 
     async def test_questions_of_a_round_have_a_bound(self):
-        server = in_turn(asking("s", **{f"q{n}": WHO for n in range(module.MAX_QUESTIONS + 1)}))
+        server = in_turn(asking("s", **{f"q{n}": WHO for n in range(module.MAX_INPUT_REQUESTS + 1)}))
         async with Client(server, on_elicit=lambda _: pytest.fail("asked")) as client:
             with pytest.raises(Refused, match="65 questions at once"):
                 await client.call("t")

@@ -5,8 +5,11 @@ from typing import Any
 import pytest
 
 from dovetail import Client, Server
+from dovetail.client.output_validation import OutputValidator
 from dovetail.protocol.errors import InvalidAnswer
 from dovetail.protocol.revisions import REVISIONS
+from dovetail.schema import validation
+from dovetail.types.tools import CallToolResult, Tool
 from tests.support.peer import notification
 from tests.support.scripted import Error, Scripted, legacy, modern
 from tests.support.waiting import settled
@@ -140,3 +143,37 @@ async def test_what_a_server_of_ours_returns_always_fits(name: str):
         assert (await client.call("named")).data == {"a": 1}
         assert (await client.call("nothing")).data is None
         assert (await client.call("untyped")).data == [1, 2]
+
+
+class TestWork:
+    def tool(self, **properties: Any) -> Tool:
+        return Tool("t", {"type": "object"}, output_schema={"type": "object", "properties": properties})
+
+    async def check(self, outputs: OutputValidator, content: dict[str, Any]) -> None:
+        async def list_tools() -> None:
+            raise AssertionError("the tools are known")
+
+        await outputs.check("t", CallToolResult([], structured_content=content), list_tools)
+
+    async def test_listing_the_tools_again_compiles_no_schema_again(self, monkeypatch: pytest.MonkeyPatch):
+        compiled: list[object] = []
+        compile_schema = validation.compile_schema
+
+        def record(schema: dict[str, Any]) -> validation.Validator:
+            compiled.append(schema)
+            return compile_schema(schema)
+
+        monkeypatch.setattr(validation, "compile_schema", record)
+        outputs = OutputValidator()
+        for _ in range(3):
+            outputs.notified("notifications/tools/list_changed", {})
+            outputs.learn([self.tool(n={"type": "integer"})])
+            await self.check(outputs, {"n": 1})
+        assert len(compiled) == 1
+
+    async def test_a_schema_that_has_changed_is_compiled(self):
+        outputs = OutputValidator()
+        outputs.learn([self.tool(n={"const": 1})])
+        await self.check(outputs, {"n": 1})
+        outputs.learn([self.tool(n={"const": True})])
+        await self.check(outputs, {"n": True})

@@ -72,12 +72,12 @@ class TestByItself:
         assert heard == ["here"]
 
     async def test_not_over_and_over(self, command: list[str], monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(restarts_module, "AT_ONCE", 1)
+        monkeypatch.setattr(restarts_module, "RESTART_BURST", 1)
         async with Client(command, restart=True) as client:
             for _ in range(2):
                 with pytest.raises(ConnectionLost):
                     await client.call("die")
-            with pytest.raises(ConnectionLost, match="it was started anew too often"):
+            with pytest.raises(ConnectionLost, match="it was restarted too often"):
                 await client.call("pid")
 
     async def test_who_did_not_wish_it_gets_none(self, command: list[str]):
@@ -133,9 +133,9 @@ class TestByHand:
 
 
 def test_counting(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(restarts_module, "AT_ONCE", 2)
+    monkeypatch.setattr(restarts_module, "RESTART_BURST", 2)
     restarts = RestartPolicy()
     restarts.count("gone")
     restarts.count("gone")
-    with pytest.raises(ConnectionLost, match="gone; it was started anew too often"):
+    with pytest.raises(ConnectionLost, match="gone; it was restarted too often"):
         restarts.count("gone")

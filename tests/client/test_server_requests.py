@@ -468,7 +468,7 @@ class TestBlocking:
 def test_answers_by_themselves_answer_nothing():
     answers = RequestHandlers()
     for method in ("elicitation/create", "sampling/createMessage", "roots/list", "x"):
-        assert not answers.can_answer(method, REVISIONS[NEWEST])
+        assert not answers.can_handle(method, REVISIONS[NEWEST])
         with pytest.raises(Refused, match=method):
             answers.check(method, REVISIONS[NEWEST])
     answers.stop()

@@ -9,7 +9,7 @@ import pytest
 from dovetail import Client, Server
 from dovetail.auth.jwt import LEEWAY
 from dovetail.auth.token_verification import Principal
-from dovetail.client.subscriptions import BRIEF_SECONDS, Change
+from dovetail.client.subscriptions import MIN_SUBSCRIPTION_SECONDS, Change
 from dovetail.protocol.errors import ConnectionLost, LocalError, RemoteError
 from dovetail.protocol.revisions import NEWEST, REVISIONS
 from tests.support.http import serving
@@ -213,7 +213,7 @@ class TestASubscriptionThatIsEnded:
         return check
 
     async def test_another_one_follows(self):
-        server = Server("s", auth=self.tokens(BRIEF_SECONDS + 0.2))
+        server = Server("s", auth=self.tokens(MIN_SUBSCRIPTION_SECONDS + 0.2))
         server.tool(lambda: None, name="tool")
         async with serving(server.asgi()) as url, Client(f"{url}/mcp", auth="t", revision=NEWEST.name) as client:
             watcher = Watcher(client.watch(tools=True))

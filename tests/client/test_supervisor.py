@@ -9,6 +9,7 @@ import pytest
 
 from dovetail import Client
 from dovetail.client import negotiation
+from dovetail.client.negotiator import ConnectOptions
 from dovetail.client.session import ClientSession
 from dovetail.client.supervisor import Supervisor
 from dovetail.client.targets.resolve import resolve_target
@@ -30,13 +31,16 @@ def link(target: Any, revision: Revision | None = None, timeout: float | None = 
     def session(on_lost: Any) -> ClientSession:
         return ClientSession(Client("nobody"), Extensions([]), on_lost)
 
-    return Supervisor(target, session, Implementation("me", "1"), ClientCapabilities(), revision, timeout, None)
+    options = ConnectOptions(
+        info=Implementation("me", "1"), capabilities=ClientCapabilities(), revision=revision, timeout=timeout
+    )
+    return Supervisor(target, session, options)
 
 
 @pytest.fixture(autouse=True)
 def nothing_remembered() -> Iterator[None]:
     yield
-    negotiation._remembered.clear()  # pyright: ignore[reportPrivateUsage]
+    negotiation.SHARED_ERAS.clear()
 
 
 class TestOpening:
@@ -135,13 +139,13 @@ class TestClosing:
     async def test_a_closer_that_is_cancelled_waits_and_is_cancelled_then(self):
         go = asyncio.Event()
         target = Restartable(legacy())
-        ended = target.ended
+        ended = target.release
 
         async def slow() -> None:
             await go.wait()
             await ended()
 
-        target.ended = slow
+        target.release = slow
         made = link(target)
         await made.open()
         closing = asyncio.create_task(made.close())
@@ -156,7 +160,7 @@ class TestClosing:
     async def test_whoever_waits_for_the_end_is_told(self):
         made = link(legacy())
         await made.open()
-        waiting = asyncio.create_task(made.lost())
+        waiting = asyncio.create_task(made.wait_lost())
         await made.close()
         await waiting
 
@@ -165,7 +169,7 @@ class TestClosing:
         made = link(server)
         await made.open()
         await server.peer.channel.close()
-        await made.lost()
+        await made.wait_lost()
         assert made.connection.gone == "the peer closed the connection"
         server.peer.disconnected(None)
         await made.close()
@@ -213,7 +217,7 @@ class TestStartingAgain:
         made = link(target)
         await made.open()
         assert made.agreement.revision is NEWEST
-        assert negotiation.remembered(target.key) == "envelope"
+        assert negotiation.SHARED_ERAS.get(target.key) == "envelope"
         await made.close()
 
     async def test_a_server_that_failed_is_probed_next_time(self):
@@ -225,4 +229,4 @@ class TestStartingAgain:
         server.answers = {"initialize": {}}
         with pytest.raises(InvalidAnswer):
             await link(target).open()
-        assert negotiation.remembered(target.key) is None
+        assert negotiation.SHARED_ERAS.get(target.key) is None

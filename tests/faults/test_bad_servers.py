@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dovetail import Client, ConnectionLost, DovetailError, InvalidAnswer, LocalError, RemoteError, Server, Timeout
-from dovetail.client import negotiation
+from dovetail.client import negotiator
 from tests.faults.conftest import NASTY, SERVERS
 from tests.support.raw import ENVELOPE, HANDSHAKE, children, memory, script
 from tests.support.tidy import nothing_left_on_the_loop
@@ -32,7 +32,7 @@ def bad(name: str, *arguments: Any) -> list[str]:
 @pytest.fixture(autouse=True)
 def short_probe(monkeypatch: pytest.MonkeyPatch) -> None:
     """Silence is taken for an answer sooner than in real life."""
-    monkeypatch.setattr(negotiation, "PROBE_SECONDS", SHORT)
+    monkeypatch.setattr(negotiator, "PROBE_SECONDS", SHORT)
 
 
 async def error_of(command: Any, **options: Any) -> DovetailError:
@@ -92,7 +92,7 @@ class TestOpening:
         command = bad("ignores_the_probe")
         async with Client(command):
             pass
-        monkeypatch.setattr(negotiation, "PROBE_SECONDS", 60)
+        monkeypatch.setattr(negotiator, "PROBE_SECONDS", 60)
         async with asyncio.timeout(30), Client(command) as client:
             assert client.revision == HANDSHAKE
 

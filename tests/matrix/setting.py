@@ -247,12 +247,12 @@ async def web(transport: Transport, server: Server) -> AsyncGenerator[Address]:
         url = ("ws:" if transport == "websocket" else "http:") + where + WAYS[transport].path
         if transport == "sse":
             # How the client finds that out by itself is what tests/matrix/test_http.py tells.
-            negotiation.remember(("url", url), negotiation.SSE)
+            negotiation.SHARED_ERAS.remember(("url", url), "sse")
         try:
             yield Address(url, edge, door, WAYS[transport].connection)
         finally:
             await app.close(0)
-            negotiation.forget(("url", url))
+            negotiation.SHARED_ERAS.forget(("url", url))
 
 
 @contextlib.asynccontextmanager
@@ -319,7 +319,7 @@ async def odd_server(name: str, transport: Transport) -> AsyncGenerator[Any]:
     elif transport == "sse":
         async with RawSseServer(answer).listening() as where:
             url = f"http://{where}/sse"
-            negotiation.remember(("url", url), negotiation.SSE)
+            negotiation.SHARED_ERAS.remember(("url", url), "sse")
             yield url
     else:
         async with RawHttpServer(answer).listening() as where:

@@ -40,7 +40,7 @@ def said(oracle: Oracle) -> list[str | None]:
 async def test_a_server_of_http_and_sse_is_found_when_all_else_was_refused_and_remembered() -> None:
     handshake = ["initialize", "notifications/initialized"]
     async with reached(target("sse")) as address:
-        negotiation.forget(("url", address.where))
+        negotiation.SHARED_ERAS.forget(("url", address.where))
         for expected in (["server/discover", "initialize", *handshake], handshake):
             made = setting(Address(address.where), None)
             async with made.client as client:
@@ -53,7 +53,7 @@ async def test_a_server_of_http_and_sse_is_found_when_all_else_was_refused_and_r
 @on_handshake
 async def test_a_pinned_revision_is_found_over_http_and_sse_too(revision: str) -> None:
     async with reached(target("sse")) as address:
-        negotiation.forget(("url", address.where))
+        negotiation.SHARED_ERAS.forget(("url", address.where))
         made = setting(Address(address.where), revision)
         async with made.client as client:
             assert (await client.call("who")).data["revision"] == revision
@@ -64,7 +64,7 @@ async def test_a_pinned_revision_is_found_over_http_and_sse_too(revision: str) -
 
 async def test_a_server_that_has_left_http_and_sse_is_found_again(revision: str) -> None:
     async with reached(target("http")) as address:
-        negotiation.remember(("url", address.where), negotiation.SSE)
+        negotiation.SHARED_ERAS.remember(("url", address.where), "sse")
         made = setting(address, revision)
         async with made.client as client:
             assert (await client.call("add", a=1, b=2)).data == 3
@@ -77,7 +77,7 @@ async def test_the_newest_revision_is_not_spoken_over_http_and_sse() -> None:
         for _ in range(2):
             with pytest.raises((ConnectionLost, HttpStatus), match="2026-07-28"):
                 await setting(Address(where), "2026-07-28").client.open()
-            negotiation.forget(("url", where))
+            negotiation.SHARED_ERAS.forget(("url", where))
 
 
 @on_handshake

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from dovetail import ConnectionLost, InvalidAnswer, RemoteError, Timeout
-from dovetail.client import negotiation
+from dovetail.client import negotiation, negotiator
 from dovetail.protocol.revisions import HANDSHAKE
 from tests.matrix.setting import (
     SCRIPT,
@@ -24,7 +24,7 @@ from tests.support.oracle import Oracle
 
 @pytest.fixture(autouse=True)
 def _nothing_remembered() -> None:
-    negotiation._remembered.clear()
+    negotiation.SHARED_ERAS.clear()
 
 
 def handshake_after_probing(transport: Transport) -> list[str]:
@@ -62,7 +62,7 @@ async def test_a_server_of_the_handshake_era_is_found_by_its_refusal(transport: 
 async def test_any_other_answer_and_silence_lead_to_the_handshake(
     transport: Transport, name: str, revision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(negotiation, "PROBE_SECONDS", 0.5)
+    monkeypatch.setattr(negotiator, "PROBE_SECONDS", 0.5)
     async with facing(name, transport) as (client, oracle):
         assert client.revision == revision
         assert await client.tools() == []

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from dovetail.client.targets.contract import ServerTarget
 from dovetail.protocol.revisions import ENVELOPE, HANDSHAKE
 from dovetail.transports.base import Channel
 from dovetail.transports.memory import MemoryChannel, memory_pair
@@ -102,7 +103,7 @@ def legacy(**answers: Any) -> Scripted:
     return Scripted(initialize=welcome(), ping={}, **answers)
 
 
-class Restartable:
+class Restartable(ServerTarget):
     """A target that makes a new server for every connection, as a command does."""
 
     restartable = True
@@ -122,7 +123,7 @@ class Restartable:
         task.add_done_callback(self._tasks.discard)
         return ours
 
-    async def ended(self) -> None:
+    async def release(self) -> None:
         if self._tasks:
             await asyncio.wait(self._tasks)
 

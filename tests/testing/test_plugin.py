@@ -96,7 +96,7 @@ pytestmark = pytest.mark.mcp(revisions=["2025-06-18"])
 @pytest.mark.mcp(revisions="all", timeout=5)
 async def test_all(mcp_client, mcp_revision):
     assert mcp_client.revision == mcp_revision
-    assert mcp_client._timeout == 5
+    assert mcp_client._options.timeout == 5
 
 def test_one(mcp_blocking):
     assert mcp_blocking.revision == "2025-06-18"

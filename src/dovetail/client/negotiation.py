@@ -1,39 +1,101 @@
-"""Finding out what a server speaks: a request of the envelope era first, the handshake after it.
+"""Negotiation of the protocol revision, without I/O: which attempt follows which outcome.
 
-2026-07-28 stdio and Streamable HTTP, "Backward Compatibility": a discover result or a modern error means the
-envelope era; any other error, or silence, means the handshake. Over HTTP, where that is refused too, HTTP+SSE.
+2026-07-28 stdio and Streamable HTTP, "Backward Compatibility": a client tries `server/discover` first; a discover
+result or an error of the envelope era means that era, any other error, or silence, means the handshake. Over HTTP,
+where that is refused too, the server may speak HTTP+SSE. `client/negotiator` makes the attempts.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Hashable
-from typing import Any
+import enum
+from collections.abc import Hashable
+from typing import Literal, TypeAlias
 
 import msgspec
 
-from dovetail.protocol.deadline import Timeouts
-from dovetail.protocol.envelope import SERVER_INFO, request_meta
-from dovetail.protocol.errors import MODERN_CODES, HttpStatus, InvalidAnswer, RemoteError
-from dovetail.protocol.revisions import HANDSHAKE, NEWEST, NEWEST_HANDSHAKE, REVISIONS, Revision
-from dovetail.runtime.connection import Connection
-from dovetail.types.capabilities import ClientCapabilities, Implementation, ServerCapabilities
-from dovetail.types.messages import DiscoverResult, InitializeParams, InitializeResult
-from dovetail.types.serialization import Value, load
+from dovetail.protocol.errors import MODERN_CODES, ConnectionLost, HttpStatus, InvalidAnswer, RemoteError
+from dovetail.protocol.revisions import REVISIONS, Revision
+from dovetail.types.bounded_dict import BoundedDict
+from dovetail.types.capabilities import Implementation, ServerCapabilities
 
-PROBE_SECONDS = 5.0
-SSE = "sse"
-"""What is remembered of a server behind a URL that speaks over HTTP+SSE only."""
+MAX_ERAS = 1000
 
-_MOST_REMEMBERED = 1000
-_remembered: dict[Hashable, str] = {}
+KnownEra: TypeAlias = Literal["handshake", "envelope", "sse"]
+"""The era of a server, or "sse": the handshake era over HTTP+SSE."""
 
-_KEPT_OUT = frozenset({401, 403, 407, 429})
-"""HTTP statuses that say nothing about what a server speaks."""
+_NOT_ABOUT_REVISIONS = frozenset({401, 403, 407, 429})
+"""HTTP statuses that say nothing about the revisions of a server."""
+
+
+class State(enum.Enum):
+    """The attempt that is being made."""
+
+    START = "choose the first attempt"
+    HANDSHAKE_ASSUMED = "initialize, as before"
+    SSE_ASSUMED = "initialize over HTTP+SSE, as before"
+    PROBING = "server/discover on the newest revision"
+    DISCOVERING = "server/discover on a given revision"
+    INITIALIZING = "initialize"
+    RESTARTED = "initialize on a new connection"
+    LEGACY_SSE = "initialize over HTTP+SSE"
+    AGREED = "agreed on a revision"
+    FAILED = "failed"
+
+
+class Event(enum.Enum):
+    """Outcomes of attempts, and the facts that decide on the first one."""
+
+    NOTHING_KNOWN = "nothing is known of the server"
+    HANDSHAKE_KNOWN = "the era cache has the handshake era"
+    SSE_KNOWN = "the era cache has HTTP+SSE"
+    HANDSHAKE_PINNED = "the caller wants a handshake revision"
+    ENVELOPE_PINNED = "the caller wants an envelope revision"
+    ACCEPTED = "the server accepts"
+    LEGACY_ANSWER = "an answer of the handshake era, or none"
+    HANDSHAKE_OFFERED = "the server names handshake revisions"
+    ENVELOPE_OFFERED = "the server names envelope revisions"
+    REFUSED = "the server refuses, in a way that leaves another attempt"
+    DISCONNECTED = "the server ends, and can be restarted"
+    NOT_OFFERED = "there is no HTTP+SSE at this URL"
+    FAILED = "any other error"
+
+
+TRANSITIONS: dict[tuple[State, Event], State] = {
+    (State.START, Event.NOTHING_KNOWN): State.PROBING,
+    (State.START, Event.HANDSHAKE_KNOWN): State.HANDSHAKE_ASSUMED,
+    (State.START, Event.SSE_KNOWN): State.SSE_ASSUMED,
+    (State.START, Event.HANDSHAKE_PINNED): State.INITIALIZING,
+    (State.START, Event.ENVELOPE_PINNED): State.DISCOVERING,
+    # What the cache says may be outdated: then it is forgotten, and the first attempt chosen again.
+    (State.HANDSHAKE_ASSUMED, Event.ACCEPTED): State.AGREED,
+    (State.HANDSHAKE_ASSUMED, Event.REFUSED): State.START,
+    (State.SSE_ASSUMED, Event.ACCEPTED): State.AGREED,
+    (State.SSE_ASSUMED, Event.NOT_OFFERED): State.START,
+    (State.PROBING, Event.ACCEPTED): State.AGREED,
+    (State.PROBING, Event.LEGACY_ANSWER): State.INITIALIZING,
+    (State.PROBING, Event.HANDSHAKE_OFFERED): State.INITIALIZING,
+    (State.PROBING, Event.ENVELOPE_OFFERED): State.DISCOVERING,
+    (State.PROBING, Event.REFUSED): State.LEGACY_SSE,
+    (State.PROBING, Event.DISCONNECTED): State.RESTARTED,
+    (State.DISCOVERING, Event.ACCEPTED): State.AGREED,
+    (State.DISCOVERING, Event.REFUSED): State.LEGACY_SSE,
+    (State.DISCOVERING, Event.DISCONNECTED): State.RESTARTED,
+    (State.INITIALIZING, Event.ACCEPTED): State.AGREED,
+    (State.INITIALIZING, Event.REFUSED): State.LEGACY_SSE,
+    (State.INITIALIZING, Event.DISCONNECTED): State.RESTARTED,
+    (State.RESTARTED, Event.ACCEPTED): State.AGREED,
+    (State.LEGACY_SSE, Event.ACCEPTED): State.AGREED,
+}
+"""Every pair that is not in the table leads to `State.FAILED`."""
+
+
+def next_state(state: State, event: Event) -> State:
+    """The state that follows an event."""
+    return TRANSITIONS.get((state, event), State.FAILED)
 
 
 class Agreement(msgspec.Struct, frozen=True):
-    """What came of the first contact."""
+    """The result of a negotiation: the revision, and how the server describes itself."""
 
     revision: Revision
     server: Implementation | None
@@ -41,155 +103,95 @@ class Agreement(msgspec.Struct, frozen=True):
     instructions: str | None
 
 
-def remembered(key: Hashable) -> str | None:
-    """The era that a server showed before (versioning: the era is a property of the server)."""
-    return _remembered.get(key)
+class EraCache:
+    """The eras of servers that were contacted before (versioning: the era is a property of the server).
+
+    Servers without a key are not remembered.
+    """
+
+    def __init__(self, max_eras: int = MAX_ERAS) -> None:
+        self._eras = BoundedDict[Hashable, KnownEra](max_eras)
+
+    def get(self, key: Hashable | None) -> KnownEra | None:
+        """The era that a server had when it was last contacted."""
+        return None if key is None else self._eras.get(key)
+
+    def remember(self, key: Hashable | None, era: KnownEra) -> None:
+        """Keep the era of a server for the next contact."""
+        if key is not None:
+            self._eras[key] = era
+
+    def forget(self, key: Hashable | None) -> None:
+        """Remove a server whose era proved wrong."""
+        self._eras.pop(key, None)
+
+    def clear(self) -> None:
+        """Remove all servers."""
+        self._eras.clear()
 
 
-def remember(key: Hashable | None, what: str) -> None:
-    """Keep the era, or SSE, for the next time this server is contacted."""
-    if key is not None:
-        _remembered[key] = what
-        while len(_remembered) > _MOST_REMEMBERED:
-            del _remembered[next(iter(_remembered))]
+SHARED_ERAS = EraCache()
+"""The cache of every client that is given no other."""
 
 
-def forget(key: Hashable | None) -> None:
-    """The assumption failed: probe again next time."""
-    _remembered.pop(key, None)
+def first_event(pinned: Revision | None, known: KnownEra | None) -> Event:
+    """The event that leaves the start, from the revision that the caller wants and the era that is known."""
+    if known == "sse" and (pinned is None or pinned.era == "handshake"):
+        return Event.SSE_KNOWN
+    if pinned is not None:
+        return Event.HANDSHAKE_PINNED if pinned.era == "handshake" else Event.ENVELOPE_PINNED
+    return Event.HANDSHAKE_KNOWN if known == "handshake" else Event.NOTHING_KNOWN
 
 
-def may_speak_sse(refusal: Exception) -> bool:
-    """Whether what refuses a POST of initialize may be a server of HTTP+SSE ("HTTP+SSE Transport")."""
-    status = refusal.status if isinstance(refusal, (HttpStatus, RemoteError)) else None
-    return status is not None and (400 <= status < 500 or status == 501) and status not in _KEPT_OUT
+def failure_event(
+    state: State, problem: Exception, pinned: Revision | None, *, legacy_sse: bool, restartable: bool
+) -> Event:
+    """The event that an attempt ended in, given its error, the pinned revision, and what the target can do."""
+    if state is State.PROBING and (event := _probe_event(problem)) is not None:
+        return event
+    if isinstance(problem, (HttpStatus, RemoteError)):
+        if state is State.HANDSHAKE_ASSUMED:
+            return Event.REFUSED
+        fallback = pinned is None or pinned.era == "handshake"
+        return Event.REFUSED if fallback and legacy_sse and may_speak_sse(problem) else Event.FAILED
+    if isinstance(problem, ConnectionLost) and restartable and pinned is None:
+        return Event.DISCONNECTED
+    return Event.FAILED
 
 
-class Negotiator:
-    """The first contact over one connection."""
-
-    def __init__(
-        self,
-        connection: Connection,
-        client: Implementation,
-        capabilities: ClientCapabilities,
-        timeout: float | None,
-        agreed: Callable[[Revision, Implementation | None], None],
-        log_level: str | None = None,
-    ) -> None:
-        self._connection = connection
-        self._agreed = agreed
-        self._client = client
-        self._capabilities = capabilities
-        self._timeout = timeout
-        self._log_level = log_level
-
-    async def find_out(self) -> Agreement:
-        """Probe, and fall back to the handshake."""
-        probe = asyncio.ensure_future(self.discover(NEWEST))
-        limit = PROBE_SECONDS if self._timeout is None else min(PROBE_SECONDS, self._timeout)
-        try:
-            done, _ = await asyncio.wait({probe}, timeout=limit)
-            while not done and self._connection.pending.paused:
-                # A user is logging in; that is no silence of the server's.
-                done, _ = await asyncio.wait({probe}, timeout=limit)
-            if done:
-                return await self._judge(probe)
-            # Silence: most likely an old server, or one that is slow to start. It gets the handshake,
-            # and should it answer the probe after all, that answer counts.
-            try:
-                return await self.initialize(NEWEST_HANDSHAKE)
-            except (RemoteError, InvalidAnswer):
-                if probe.done() and probe.exception() is None:
-                    return probe.result()
-                raise
-        finally:
-            probe.cancel()
-            await asyncio.gather(probe, return_exceptions=True)
-
-    async def _judge(self, probe: asyncio.Future[Agreement]) -> Agreement:
-        try:
-            return probe.result()
-        except RemoteError as answer:
-            if answer.code in MODERN_CODES:
-                return await self.agree_on(_mutual(answer))
-        except HttpStatus as refusal:
-            if refusal.status in _KEPT_OUT:
-                raise
-        except InvalidAnswer:
-            pass
-        return await self.initialize(NEWEST_HANDSHAKE)
-
-    async def agree_on(self, revision: Revision) -> Agreement:
-        """The first contact on a revision that is known to be right."""
-        return await (self.discover(revision) if revision.era == "envelope" else self.initialize(revision))
-
-    async def discover(self, revision: Revision) -> Agreement:
-        """Ask a server of the envelope era who it is and what it can do."""
-        params = {"_meta": request_meta(revision, self._client, self._capabilities, self._log_level)}
-        raw = await self._request("server/discover", params)
-        found = _read(revision, "server/discover", raw)
-        if not isinstance(found, DiscoverResult):
-            raise InvalidAnswer("server/discover was answered with something else than a discovery")
-        if revision.name not in found.supported_versions:
-            other = _newest_of(found.supported_versions, "envelope")
-            if other is None:
-                raise InvalidAnswer(f"The server speaks {found.supported_versions}, none of which we know")
-            revision = other
-        server = _server_info(found)
-        self._agreed(revision, server)
-        return Agreement(revision, server, found.capabilities, found.instructions)
-
-    async def initialize(self, revision: Revision) -> Agreement:
-        """The handshake, asking for this revision (lifecycle, "Initialization")."""
-        params = InitializeParams(revision.name, self._capabilities, self._client)
-        raw = await self._request("initialize", revision.emit(params))
-        result = _read(revision, "initialize", raw)
-        assert isinstance(result, InitializeResult)
-        agreed = REVISIONS.get(result.protocol_version)
-        if agreed is None or agreed.era != "handshake":
-            raise InvalidAnswer(
-                f"The server offers revision {result.protocol_version!r}; we speak {', '.join(HANDSHAKE)}"
-            )
-        # First ours, then theirs: from the notification on the server may send what the revision allows.
-        self._agreed(agreed, result.server_info)
-        self._connection.notify("notifications/initialized")
-        return Agreement(agreed, result.server_info, result.capabilities, result.instructions)
-
-    async def _request(self, method: str, params: dict[str, Any]) -> Any:
-        return await self._connection.pending.request(method, params, Timeouts(self._timeout), cancellable=False)
+def _probe_event(problem: Exception) -> Event | None:
+    """What an error tells about the era of the server; None where it tells nothing."""
+    if isinstance(problem, RemoteError):
+        if problem.code not in MODERN_CODES:
+            return Event.LEGACY_ANSWER
+        offered = offered_revision(problem)
+        if offered is None:
+            return None
+        return Event.ENVELOPE_OFFERED if offered.era == "envelope" else Event.HANDSHAKE_OFFERED
+    if isinstance(problem, HttpStatus):
+        return None if problem.status in _NOT_ABOUT_REVISIONS else Event.LEGACY_ANSWER
+    return Event.LEGACY_ANSWER if isinstance(problem, InvalidAnswer) else None
 
 
-def _server_info(found: DiscoverResult) -> Implementation | None:
-    info = (found.meta or {}).get(SERVER_INFO)
+def may_speak_sse(problem: Exception) -> bool:
+    """Whether a server that refuses a POST of initialize so may speak HTTP+SSE ("HTTP+SSE Transport")."""
+    status = problem.status if isinstance(problem, (HttpStatus, RemoteError)) else None
+    return status is not None and (400 <= status < 500 or status == 501) and status not in _NOT_ABOUT_REVISIONS
+
+
+def offered_revision(problem: RemoteError) -> Revision | None:
+    """The best revision of those that an error names; None where there is no common one."""
     try:
-        return None if info is None else load(Implementation, info)
-    except msgspec.ValidationError as problem:
-        raise InvalidAnswer(f"server/discover was answered with a bad {SERVER_INFO}: {problem}") from None
-
-
-def _mutual(answer: RemoteError) -> Revision:
-    """The best revision of those that a refusal names."""
-    try:
-        data = msgspec.convert(answer.data, _Supported)
+        names = msgspec.convert(problem.data, _Supported).supported
     except msgspec.ValidationError:
-        raise answer from None
-    best = _newest_of(data.supported, "envelope") or _newest_of(data.supported, "handshake")
-    if best is None:
-        raise answer
-    return best
+        return None
+    return newest_of(names, "envelope") or newest_of(names, "handshake")
 
 
-def _newest_of(names: list[str], era: str) -> Revision | None:
-    spoken = [revision for name, revision in REVISIONS.items() if name in names and revision.era == era]
-    return spoken[-1] if spoken else None
-
-
-def _read(revision: Revision, method: str, raw: object) -> Value:
-    try:
-        return revision.load_result(method, raw)
-    except RemoteError as problem:
-        raise InvalidAnswer(problem.message) from None
+def newest_of(names: list[str], era: str) -> Revision | None:
+    """The newest revision of an era among those that a server names."""
+    common = [revision for name, revision in REVISIONS.items() if name in names and revision.era == era]
+    return common[-1] if common else None
 
 
 class _Supported(msgspec.Struct):

@@ -1,4 +1,4 @@
-"""Requests of a client that has middleware, or that keeps results."""
+"""Pipeline of a request on a client with middleware or a cache: cache, then middleware, then the server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .supervisor import Supervisor
 
 
 class SendParams(Protocol):
-    """Sends a request with these params, and with an id of its own unless one is given."""
+    """Sends a request with these params, under a new id unless one is given."""
 
     def __call__(self, body: dict[str, Any], *, id: int | None = None) -> Awaitable[Any]:
         """The result."""
@@ -24,32 +24,36 @@ class SendParams(Protocol):
 
 
 class Pipeline:
-    """The way of one request: what is kept, then middleware, then the server."""
+    """The steps of one request."""
 
     def __init__(
-        self, supervisor: Supervisor, meta: dict[str, Any] | None, chain: Chain | None, cache: ResultCache | None
+        self,
+        supervisor: Supervisor,
+        meta: dict[str, Any] | None,
+        middleware: Chain | None,
+        cache: ResultCache | None,
     ) -> None:
         self._supervisor = supervisor
         self._meta = meta
-        self._chain = chain
+        self._middleware = middleware
         self._cache = cache
 
     async def request(self, method: str, body: dict[str, Any], progress: OnProgress | None, send: SendParams) -> Any:
-        """The result, from wherever it comes."""
+        """The result, from the cache or from the server."""
         cache = self._cache
         if cache is None or progress is not None or method not in self._supervisor.agreement.revision.cacheable:
-            return await self._wrapped(method, body, send)
+            return await self._through_middleware(method, body, send)
         loop = asyncio.get_running_loop()
-        if (found := cache.find(method, body, loop.time())) is not None:
-            return found
-        age = cache.age(method)
-        result = await self._wrapped(method, body, send)
-        if cache.keep(method, body, result, loop.time(), age):
-            self._listen(cache)
+        if (cached := cache.get(method, body, loop.time())) is not None:
+            return cached
+        generation = cache.generation(method)
+        result = await self._through_middleware(method, body, send)
+        if cache.store(method, body, result, loop.time(), generation):
+            self._subscribe(cache)
         return result
 
-    async def _wrapped(self, method: str, body: dict[str, Any], send: SendParams) -> Any:
-        chain = self._chain
+    async def _through_middleware(self, method: str, body: dict[str, Any], send: SendParams) -> Any:
+        chain = self._middleware
         if chain is None or not chain.wraps(method):
             return await send(body)
 
@@ -62,10 +66,10 @@ class Pipeline:
         exchange = Exchange("client", "out", method, body, agreement.revision, peer=agreement.server)
         return await chain.run(exchange, last)
 
-    def _listen(self, cache: ResultCache) -> None:
-        """Ask to be told of changes, where they do not come by themselves."""
+    def _subscribe(self, cache: ResultCache) -> None:
+        """Subscribe to list changes in the envelope era; in the handshake era they come by themselves."""
         has = self._supervisor.agreement.capabilities
-        told = {"tools": has.tools, "prompts": has.prompts, "resources": has.resources}
-        kinds = [kind for kind, capability in told.items() if capability is not None and capability.list_changed]
+        offered = {"tools": has.tools, "prompts": has.prompts, "resources": has.resources}
+        kinds = [kind for kind, capability in offered.items() if capability is not None and capability.list_changed]
         if self._meta is not None and kinds:
-            cache.listen(functools.partial(hold_subscription, self._supervisor, self._meta, kinds))
+            cache.subscribe_once(functools.partial(hold_subscription, self._supervisor, self._meta, kinds))

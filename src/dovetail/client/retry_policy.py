@@ -1,7 +1,4 @@
-"""What may be sent a second time, and after what.
-
-How often a server that is gone is started anew.
-"""
+"""Retry policy: which requests may be sent again after which errors, and how often a server is restarted."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from dovetail.protocol.errors import HEADER_MISMATCH, ConnectionLost, DovetailEr
 from dovetail.runtime.rate_limit import Bucket
 from dovetail.types.tools import Tool
 
-_HARMLESS = frozenset(
+_IDEMPOTENT = frozenset(
     {
         "completion/complete",
         "logging/setLevel",
@@ -30,52 +27,52 @@ _HARMLESS = frozenset(
         "tools/list",
     }
 )
-"""Requests that change nothing at a server, or nothing more when they come twice."""
+"""Requests that change nothing at a server, or nothing more when they are sent twice."""
 
 
 class RetryPolicy:
-    """Knows which requests may be repeated though they may have been served already."""
+    """Decides which requests may be sent again although the server may have served them already."""
 
     def __init__(self) -> None:
         self._tools: frozenset[str] = frozenset()
 
     def learn(self, tools: Sequence[Tool]) -> None:
-        """Take from a list of tools which of them say that a second call does no harm."""
-        self._tools = frozenset(tool.name for tool in tools if _is_harmless(tool))
+        """Learn from a list of tools which of them are declared read-only or idempotent."""
+        self._tools = frozenset(tool.name for tool in tools if _is_idempotent(tool))
 
     def allow(self, problem: DovetailError, method: str, params: Mapping[str, Any]) -> bool:
-        """Whether a request that ended so may be sent again, once what was wrong has been put right.
+        """Whether a request that failed so may be sent again, once the cause is repaired.
 
-        What a server refused it did not run: a session that was over (2025-11-25 transports, "Session Management"),
+        A server has not run what it refused: a session that was over (2025-11-25 transports, "Session Management"),
         headers that did not fit a tool any more (2026-07-28 Streamable HTTP, "Client Behavior").
         """
         if isinstance(problem, SessionEnded):
-            if not problem.ran or method in _HARMLESS:
+            if not problem.ran or method in _IDEMPOTENT:
                 return True
             return method == "tools/call" and params.get("name") in self._tools
         return isinstance(problem, RemoteError) and problem.code == HEADER_MISMATCH and method == "tools/call"
 
 
-def _is_harmless(tool: Tool) -> bool:
+def _is_idempotent(tool: Tool) -> bool:
     hints = tool.annotations
     return hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)
 
 
-AT_ONCE = 3
-SECONDS_EACH = 20.0
-"""A server that ends as soon as it is used is not started over and over."""
+RESTART_BURST = 3
+RESTART_SECONDS = 20.0
+"""One restart in so many seconds, beyond the burst: a server that crashes at each call is not restarted endlessly."""
 
 
 class RestartPolicy:
-    """Counts restarts, and lets one caller at a time begin one."""
+    """Limits the rate of restarts; `lock` is held by the caller that restarts."""
 
     def __init__(self) -> None:
-        self.turn = asyncio.Lock()
-        self._bucket = Bucket(1 / SECONDS_EACH, AT_ONCE)
+        self.lock = asyncio.Lock()
+        self._bucket = Bucket(1 / RESTART_SECONDS, RESTART_BURST)
 
     def count(self, reason: str | None) -> None:
-        """One more; too many in too short a time are refused."""
+        """Count one restart; raises `ConnectionLost` above the rate."""
         wait = self._bucket.take(time.monotonic())
         if wait > 0:
             why = reason or "the server could not be reached"
-            raise ConnectionLost(f"{why}; it was started anew too often, the next time is in {wait:.0f} s")
+            raise ConnectionLost(f"{why}; it was restarted too often, the next restart is possible in {wait:.0f} s")

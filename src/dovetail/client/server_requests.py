@@ -1,4 +1,4 @@
-"""Answering what a server asks: the person, a model, the roots; the same on every revision."""
+"""Handlers of a server's requests: elicitation, sampling and roots; the same on every revision."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ OnSample: TypeAlias = (
 )
 
 UNNAMED_MODEL = "unknown"
-"""The model of an answer that says none; the protocol wants a name."""
+"""The model of a sampling result that names none; the protocol requires a name."""
 
 _OPTIONS = {"elicitation/create": "on_elicit", "sampling/createMessage": "on_sample", "roots/list": "roots"}
 
 
 class RequestHandlers:
-    """Knows whom to ask; a plain function runs in a thread, where waiting for a person blocks nobody."""
+    """The handlers that the caller gave; a plain function runs in a thread, where it blocks no other work."""
 
     def __init__(
         self,
@@ -60,10 +60,10 @@ class RequestHandlers:
         self._roots = _checked(roots)
         self._modes = frozenset(elicit_modes)
         self._sample_tools = sample_tools
-        self._workers: ThreadPool | None = None
+        self._thread_pool: ThreadPool | None = None
 
     def declare(self, capabilities: ClientCapabilities) -> None:
-        """Write down what can be answered, and nothing else."""
+        """Declare the capabilities that there are handlers for, and no others."""
         if self._on_elicit is not None:
             modes = self._modes
             capabilities.elicitation = ElicitationCapability(
@@ -75,36 +75,36 @@ class RequestHandlers:
             capabilities.roots = RootsCapability(list_changed=True)
 
     def set_roots(self, roots: Roots) -> None:
-        """Have other roots from now on."""
+        """Replace the roots."""
         if self._roots is None:
             raise LocalError("Servers were told that there are no roots; give Client roots=[] to set some later")
         self._roots = _checked(roots)
 
-    def can_answer(self, method: str, revision: Revision) -> bool:
-        """Whether the server was told that it may ask this."""
+    def can_handle(self, method: str, revision: Revision) -> bool:
+        """Whether the capability for this request was declared."""
         if method == "elicitation/create":
             return self._on_elicit is not None and bool(self._modes_of(revision))
         if method == "sampling/createMessage":
             return self._on_sample is not None
         return method == "roots/list" and self._roots is not None
 
-    def can_visit(self, revision: Revision) -> bool:
-        """Whether the server was told that it may send the person to pages."""
+    def can_open_urls(self, revision: Revision) -> bool:
+        """Whether URL elicitation was declared."""
         return self._on_elicit is not None and "url" in self._modes_of(revision)
 
     def check(self, method: str, revision: Revision) -> None:
-        """Refuse what nobody was named to answer."""
-        if not self.can_answer(method, revision):
+        """Raise `Refused` for a request that there is no handler for."""
+        if not self.can_handle(method, revision):
             option = _OPTIONS.get(method, "answer")
             raise Refused(f"The server asks with {method}, which this client has no {option} for")
 
-    async def answer(
+    async def handle(
         self, method: str, params: Value | None, revision: Revision, server: Implementation | None
     ) -> Value:
-        """The answer to a question.
+        """The result of a request.
 
-        Raises `Refused` when the person says no to what has no answer for that, or nobody was named to
-        answer; `ProtocolError` when the server must not ask this; and whatever the function asked raises.
+        Raises `Refused` when the user declines a request whose result cannot say so, or there is no handler;
+        `ProtocolError` when the server must not send this; and whatever the handler raises.
         """
         self.check(method, revision)
         if isinstance(params, ElicitParams):
@@ -114,21 +114,21 @@ class RequestHandlers:
         return await self._list_roots()
 
     def stop(self) -> None:
-        """Let the threads end that wait for nothing."""
-        if self._workers is not None:
-            self._workers.stop()
+        """Stop the idle threads."""
+        if self._thread_pool is not None:
+            self._thread_pool.stop()
 
     async def _elicit(self, params: ElicitParams, revision: Revision, server: Implementation | None) -> ElicitResult:
         assert self._on_elicit is not None
         mode = params.mode or "form"
         if mode not in self._modes_of(revision):
             raise ProtocolError(INVALID_PARAMS, f"This client did not declare elicitation by {mode}")
-        question = read_elicitation(params, server)
+        elicitation = read_elicitation(params, server)
         try:
-            answer = await self._call(self._on_elicit, question)
+            answer = await self._call(self._on_elicit, elicitation)
         except Refused:
             return ElicitResult("decline")
-        return read_elicitation_result(question, answer)
+        return read_elicitation_result(elicitation, answer)
 
     async def _sample(self, params: CreateMessageParams) -> CreateMessageResult:
         from dovetail.protocol.sampling import check_conversation
@@ -148,22 +148,21 @@ class RequestHandlers:
         given = self._roots
         if callable(given):
             given = cast("Sequence[RootLike]", await self._call(given))
-        # In a thread: a path may be on a disk that takes its time.
-        found = await self._threads().run(functools.partial(readable_roots, given or ()))
-        return ListRootsResult(found)
+        # In a thread: a path may be on a slow disk.
+        return ListRootsResult(await self._pool().run(functools.partial(readable_roots, given or ())))
 
     async def _call(self, function: Callable[..., Any], *arguments: object) -> Any:
-        return await self._threads().call_any(function, *arguments)
+        return await self._pool().call_any(function, *arguments)
 
-    def _threads(self) -> ThreadPool:
-        if self._workers is None:
+    def _pool(self) -> ThreadPool:
+        if self._thread_pool is None:
             from dovetail.runtime.thread_pool import ThreadPool
 
-            self._workers = ThreadPool()
-        return self._workers
+            self._thread_pool = ThreadPool()
+        return self._thread_pool
 
     def _modes_of(self, revision: Revision) -> frozenset[str]:
-        """The modes that were declared on this revision; those without modes know forms only."""
+        """The modes that were declared on this revision; revisions without modes have forms only."""
         spoken = revision.known.get("ElicitationCapability")
         if spoken is None:
             return frozenset()

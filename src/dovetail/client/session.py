@@ -1,10 +1,10 @@
-"""The client's side of one connection: what it answers, and whom it tells of what it hears."""
+"""Client's side of one connection: serves the server's requests and distributes its notifications."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dovetail.protocol.errors import METHOD_NOT_FOUND, REJECTED, ProtocolError, Refused
 from dovetail.protocol.extension import Extensions
@@ -23,7 +23,7 @@ from .server_requests import RequestHandlers
 from .url_elicitation import RequiredUrlElicitations
 
 if TYPE_CHECKING:
-    from .client import Client
+    from dovetail.runtime.middleware import Chain
 
 _REJECTIONS = {
     "sampling/createMessage": "User rejected sampling request",
@@ -33,12 +33,18 @@ _REJECTIONS = {
 NotificationListener = Callable[[str, dict[str, Any]], None]
 
 
+class SessionOwner(Protocol):
+    """The client that a session belongs to, which handlers of extensions get as their context."""
+
+    middleware: Chain | None
+
+
 class ClientSession:
-    """Answers the server's requests, where its revision lets it send any."""
+    """The service of a client's connection, which serves requests where the revision lets servers send any."""
 
     def __init__(
         self,
-        client: Client,
+        client: SessionOwner,
         extensions: Extensions,
         on_lost: Callable[[], None],
         handlers: RequestHandlers | None = None,
@@ -51,13 +57,14 @@ class ClientSession:
         self.server: Implementation | None = None
         self._agreed = False
         self.capabilities = ClientCapabilities()
-        self.visits = RequiredUrlElicitations(self._handlers)
-        self.listeners: set[NotificationListener] = {self.visits.notified}
-        self.watched: Counter[str] = Counter()
-        """How many watch each resource that the server was asked to tell of."""
+        self.url_elicitations = RequiredUrlElicitations(self._handlers)
+        self.listeners: set[NotificationListener] = {self.url_elicitations.notified}
+        """Functions that are called with every notification."""
+        self.subscriptions: Counter[str] = Counter()
+        """By URI: how many watchers share the subscription to a resource."""
 
     def agree(self, revision: Revision, server: Implementation | None) -> None:
-        """Both sides have agreed on a revision, and the server has said who it is."""
+        """Use the revision that both sides have agreed on, and the name that the server gives itself."""
         self.revision = revision
         self.server = server
         self._agreed = True
@@ -69,11 +76,11 @@ class ClientSession:
 
     @property
     def batching(self) -> bool:
-        """Whether the agreed revision knows batches."""
+        """Whether the agreed revision has batches."""
         return self.revision.batching
 
     def answers_refused(self, id: Id | None) -> bool:
-        """A client answers requests only: not what a server prints, and nothing where it must not answer.
+        """Whether an invalid message is answered: not what a server prints, and nothing where answers are forbidden.
 
         2026-07-28 stdio, "Sending Messages": the client must not write responses.
         """
@@ -81,7 +88,7 @@ class ClientSession:
 
     @property
     def waits_for_reader(self) -> bool:
-        """A client does not: its server may be waiting for it in the same way."""
+        """A client does not wait: its server may be waiting for it in the same way."""
         return False
 
     def terms_for(self, request: Request) -> Terms:
@@ -89,7 +96,7 @@ class ClientSession:
         return Terms(self.revision, None, self.capabilities)
 
     def serve(self, call: Call) -> bytes | Work | None:
-        """Answer a request of the server; on the envelope era there must be none, and no answer."""
+        """Serve a request of the server; on the envelope era there must be none, and no answer."""
         if self.revision.server_requests != "direct":
             return None
         chain = self._client.middleware
@@ -103,10 +110,10 @@ class ClientSession:
         revision, method = self.revision, call.request.method
         if method == "ping":
             return codec.encode(revision.emit_result("ping", Result()))
-        if self._agreed and self._handlers.can_answer(method, revision):
-            return self._question(call, revision.accept("server", method, call.request.params))
-        if (found := self._extensions.requests.get(method)) is not None:
-            _, handler = found
+        if self._agreed and self._handlers.can_handle(method, revision):
+            return self._handle(call, revision.accept("server", method, call.request.params))
+        if (extension := self._extensions.requests.get(method)) is not None:
+            _, handler = extension
 
             async def work() -> bytes:
                 return codec.encode(await handler(call.request.params, self._client))
@@ -114,29 +121,29 @@ class ClientSession:
             return work
         raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method}")
 
-    def _question(self, call: Call, params: Value) -> Work:
-        """Ask whom the client has named; several questions may be open at once."""
+    def _handle(self, call: Call, params: Value) -> Work:
+        """The work of a handler that the caller gave; request timeouts are paused meanwhile."""
         method, pending = call.request.method, call.connection.pending
 
         async def work() -> bytes:
             pending.pause()
             try:
-                answer = await self._handlers.answer(method, params, self.revision, self.server)
+                result = await self._handlers.handle(method, params, self.revision, self.server)
             except Refused:
                 raise ProtocolError(REJECTED, _REJECTIONS[method]) from None
             finally:
                 pending.resume()
-            return codec.encode(self.revision.emit_result(method, answer))
+            return codec.encode(self.revision.emit_result(method, result))
 
         return work
 
     def notified(self, notification: Notification) -> None:
-        """Tell everyone who listens."""
-        if (taker := self._extensions.notifications.get(notification.method)) is not None:
-            taker(notification.params)
+        """Pass a notification to its extension and to all listeners."""
+        if (handler := self._extensions.notifications.get(notification.method)) is not None:
+            handler(notification.params)
         for listener in list(self.listeners):
             listener(notification.method, notification.params)
 
     def disconnected(self, reason: str | None) -> None:
-        """The server is gone."""
+        """The connection is lost."""
         self._on_lost()

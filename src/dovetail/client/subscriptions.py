@@ -1,4 +1,4 @@
-"""Hearing of changes: notifications that come by themselves, or a subscription where one has to ask."""
+"""Subscriptions to changes: `resources/subscribe` in the handshake era, `subscriptions/listen` in the envelope era."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from dovetail.protocol.errors import ConnectionLost, DovetailError, NotFound
 from .supervisor import Supervisor
 
 MAX_UNREAD = 1000
-"""Changes kept for a reader that takes its time; of resources beyond it, only the watched ones are named."""
+"""Unread changes of one watcher; beyond it, a change of a resource is reported as one of the watched resource."""
 
 UNSUBSCRIBE_SECONDS = 1.0
 
-BRIEF_SECONDS = 1.0
-"""A subscription over HTTP that a server ends after less is not asked for again."""
+MIN_SUBSCRIPTION_SECONDS = 1.0
+"""A subscription over HTTP that a server ends sooner is not renewed."""
 
 _ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 _UPDATED = "notifications/resources/updated"
@@ -30,7 +30,7 @@ SendRequest = Callable[[str, dict[str, Any]], Awaitable[Any]]
 
 
 class Change(msgspec.Struct, frozen=True):
-    """Something changed at the server: `kind` is tools, resources or prompts, or resource for one at its `uri`."""
+    """A change at the server: `kind` is tools, resources or prompts, or resource for one at its `uri`."""
 
     kind: str
     uri: str | None = None
@@ -39,140 +39,150 @@ class Change(msgspec.Struct, frozen=True):
 async def watch(
     supervisor: Supervisor, meta: dict[str, Any] | None, kinds: Sequence[str], uris: Sequence[str], request: SendRequest
 ) -> AsyncGenerator[Change]:
-    """Yield each change of what was named; changes that pile up unread are told once."""
-    ear = _ChangeCollector(supervisor, meta, kinds, uris)
-    supervisor.session.listeners.add(ear.notified)
-    subscription = asyncio.ensure_future(_subscribe(supervisor, meta, ear, kinds, uris, request))
-    subscription.add_done_callback(lambda _: ear.news.set())
+    """Yield each change of the lists and resources; equal changes that are unread are reported once."""
+    changes = _ChangeCollector(supervisor, meta, kinds, uris)
+    supervisor.session.listeners.add(changes.notified)
+    subscription = asyncio.ensure_future(_subscribe(supervisor, meta, changes, kinds, uris, request))
+    subscription.add_done_callback(lambda _: changes.changed.set())
     try:
         while True:
-            await ear.news.wait()
-            ear.news.clear()
-            while ear.unread:
-                change = next(iter(ear.unread))
-                del ear.unread[change]
+            await changes.changed.wait()
+            changes.changed.clear()
+            while changes.unread:
+                change = next(iter(changes.unread))
+                del changes.unread[change]
                 yield change
-            if ear.refused is not None:
-                raise ear.refused
+            if changes.refused is not None:
+                raise changes.refused
             if subscription.done():
                 subscription.result()
                 return
     finally:
-        supervisor.session.listeners.discard(ear.notified)
+        supervisor.session.listeners.discard(changes.notified)
         subscription.cancel()
         await asyncio.gather(subscription, return_exceptions=True)
 
 
 class _ChangeCollector:
-    """Takes the notifications that are meant for one watcher."""
+    """Collects the notifications that belong to one watcher."""
 
     def __init__(
         self, supervisor: Supervisor, meta: dict[str, Any] | None, kinds: Sequence[str], uris: Sequence[str]
     ) -> None:
         self.id = supervisor.connection.pending.next_id()
         self.unread: dict[Change, None] = {}
-        self.news = asyncio.Event()
+        self.changed = asyncio.Event()
         self.refused: NotFound | None = None
-        self._subscribed = meta is not None
+        self._has_subscription_ids = meta is not None
         self._not_found = supervisor.agreement.revision.not_found_code
         self._lists = {f"notifications/{kind}/list_changed": Change(kind) for kind in kinds}
         self._uris = uris
-        self.acknowledged = self._again = False
+        self.acknowledged = self._renewed = False
 
-    def begin_again(self, id: int) -> None:
-        """Listen under another id: the subscription has ended, and another one follows."""
-        self.id, self.acknowledged, self._again = id, False, True
+    def renew(self, id: int) -> None:
+        """Collect for the subscription with another id, which follows one that has ended."""
+        self.id, self.acknowledged, self._renewed = id, False, True
 
     def notified(self, method: str, params: dict[str, Any]) -> None:
-        if self._subscribed and (meta_of(params) or {}).get(SUBSCRIPTION_ID) != self.id:
+        """Note what a notification says, if it is for this watcher."""
+        if self._has_subscription_ids and (meta_of(params) or {}).get(SUBSCRIPTION_ID) != self.id:
             return
         if (change := self._lists.get(method)) is not None:
-            self._hear(change)
+            self._add(change)
         elif method == _UPDATED and self._uris:
-            self._updated(params.get("uri"))
+            self._resource_updated(params.get("uri"))
         elif method == _ACKNOWLEDGED:
-            self._acknowledged(params.get("notifications"))
+            self._acknowledge(params.get("notifications"))
 
-    def _updated(self, uri: object) -> None:
+    def _resource_updated(self, uri: object) -> None:
         from dovetail.protocol.subscriptions import covers
 
-        if isinstance(uri, str) and (above := [each for each in self._uris if covers(each, uri)]):
-            self._hear(Change("resource", uri if len(self.unread) < MAX_UNREAD else above[0]))
+        if isinstance(uri, str) and (watched := [each for each in self._uris if covers(each, uri)]):
+            self._add(Change("resource", uri if len(self.unread) < MAX_UNREAD else watched[0]))
 
-    def _acknowledged(self, kept: object) -> None:
-        """See whether the server will tell of every resource (2026-07-28 subscriptions, "Acknowledgment")."""
-        fields = cast("dict[str, Any]", kept) if isinstance(kept, dict) else {}
-        promised = fields.get("resourceSubscriptions")
-        missing = [uri for uri in self._uris if not isinstance(promised, list) or uri not in promised]
+    def _acknowledge(self, accepted: object) -> None:
+        """Check that the server has accepted every resource (2026-07-28 subscriptions, "Acknowledgment")."""
+        fields = cast("dict[str, Any]", accepted) if isinstance(accepted, dict) else {}
+        uris = fields.get("resourceSubscriptions")
+        missing = [uri for uri in self._uris if not isinstance(uris, list) or uri not in uris]
         if missing:
             self.refused = NotFound(self._not_found, f"The server does not tell of changes of {missing[0]}")
-            self.news.set()
+            self.changed.set()
         self.acknowledged = True
-        if self._again:
-            # Nobody knows what has changed between the two subscriptions.
+        if self._renewed:
+            # Whatever has changed between the two subscriptions went unnoticed, so everything counts as changed.
             for change in (*self._lists.values(), *(Change("resource", uri) for uri in self._uris)):
-                self._hear(change)
+                self._add(change)
 
-    def _hear(self, change: Change) -> None:
+    def _add(self, change: Change) -> None:
         self.unread[change] = None
-        self.news.set()
+        self.changed.set()
 
 
 async def _subscribe(
     supervisor: Supervisor,
     meta: dict[str, Any] | None,
-    ear: _ChangeCollector,
+    changes: _ChangeCollector,
     kinds: Sequence[str],
     uris: Sequence[str],
     request: SendRequest,
 ) -> None:
-    """Keep a subscription open where the revision wants one; otherwise wait for the end of the connection."""
-    if meta is not None:
-        await hold_subscription(supervisor, meta, kinds, uris, ear.id)
-        while supervisor.web is not None and await _listen_again(supervisor, meta, ear, kinds, uris):
-            pass
+    """Subscribe as the era requires, until the server ends the subscription or the connection is lost."""
+    if meta is None:
+        await _subscribe_to_resources(supervisor, uris, request)
         return
-    watched = supervisor.session.watched
-    mine: list[str] = []
-    if supervisor.web is not None:
-        await supervisor.web.wait_for_get_stream()
+    await hold_subscription(supervisor, meta, kinds, uris, changes.id)
+    while supervisor.http is not None and await _renew(supervisor, meta, changes, kinds, uris):
+        pass
+
+
+async def _subscribe_to_resources(supervisor: Supervisor, uris: Sequence[str], request: SendRequest) -> None:
+    """Handshake era: list changes come by themselves, resources are subscribed to one by one, and once for all."""
+    shared = supervisor.session.subscriptions
+    subscribed: list[str] = []
+    if supervisor.http is not None:
+        await supervisor.http.wait_for_get_stream()
     try:
         for uri in uris:
             await request("resources/subscribe", {"uri": uri})
-            watched[uri] += 1
-            mine.append(uri)
-        await supervisor.lost()
+            shared[uri] += 1
+            subscribed.append(uri)
+        await supervisor.wait_lost()
         raise ConnectionLost(supervisor.connection.gone or "the connection was closed")
     finally:
-        for uri in mine:
-            watched[uri] -= 1
-            if not watched[uri] and supervisor.connection.gone is None:
-                del watched[uri]
+        for uri in subscribed:
+            shared[uri] -= 1
+            if not shared[uri] and supervisor.connection.gone is None:
+                del shared[uri]
                 with contextlib.suppress(DovetailError, TimeoutError):
                     async with asyncio.timeout(UNSUBSCRIBE_SECONDS):
                         await request("resources/unsubscribe", {"uri": uri})
 
 
-async def _listen_again(
-    supervisor: Supervisor, meta: dict[str, Any], ear: _ChangeCollector, kinds: Sequence[str], uris: Sequence[str]
+async def _renew(
+    supervisor: Supervisor,
+    meta: dict[str, Any],
+    changes: _ChangeCollector,
+    kinds: Sequence[str],
+    uris: Sequence[str],
 ) -> bool:
-    """Follow a subscription that its server has ended, as it does when the token of it has; whether to do so again."""
+    """Renew a subscription that its server has ended, as servers do when a token expires; True to do so again."""
     loop = asyncio.get_running_loop()
     began = loop.time()
-    ear.begin_again(supervisor.connection.pending.next_id())
+    changes.renew(supervisor.connection.pending.next_id())
     try:
-        await hold_subscription(supervisor, meta, kinds, uris, ear.id)
+        await hold_subscription(supervisor, meta, kinds, uris, changes.id)
     except DovetailError:
-        if ear.acknowledged:
+        if changes.acknowledged:
             raise
         return False  # the server has ended, not only the subscription
-    return loop.time() - began >= BRIEF_SECONDS
+    return loop.time() - began >= MIN_SUBSCRIPTION_SECONDS
 
 
 async def hold_subscription(
     supervisor: Supervisor, meta: dict[str, Any], kinds: Sequence[str], uris: Sequence[str] = (), id: int | None = None
 ) -> None:
-    """Keep a subscription open until the server ends it."""
+    """Envelope era: send `subscriptions/listen`, which lasts until the server ends the subscription."""
     wanted: dict[str, Any] = {f"{kind}ListChanged": True for kind in kinds}
     if uris:
         wanted["resourceSubscriptions"] = list(uris)

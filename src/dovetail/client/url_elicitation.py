@@ -1,4 +1,4 @@
-"""Calls that a server refuses until the person has been to a page (2025-11-25 client/elicitation, −32042)."""
+"""Calls that a server refuses until the user has opened a page (2025-11-25 client/elicitation, −32042)."""
 
 from __future__ import annotations
 
@@ -18,69 +18,69 @@ from .mrtr import gather_or_cancel
 from .server_requests import RequestHandlers
 
 COMPLETE = "notifications/elicitation/complete"
-MAX_REMEMBERED = 1000
-"""Visits that are over and that nobody has asked about yet; the oldest are forgotten."""
+MAX_COMPLETED = 1000
+"""Ids of completed elicitations that are kept for calls that have not asked yet; the oldest are dropped."""
 
 
 class RequiredUrlElicitations:
-    """Sends the person to pages and hears when they are done there."""
+    """Runs the URL elicitations that a refused call requires, and waits for their completion."""
 
     def __init__(self, handlers: RequestHandlers) -> None:
         self._handlers = handlers
-        self._over: deque[str] = deque(maxlen=MAX_REMEMBERED)
-        self._news = asyncio.Event()
+        self._completed: deque[str] = deque(maxlen=MAX_COMPLETED)
+        self._changed = asyncio.Event()
 
     def notified(self, method: str, params: dict[str, Any]) -> None:
-        """Hear that a visit is over; ids that nobody knows do no harm."""
+        """Note that an elicitation is complete; unknown ids do no harm."""
         id = params.get("elicitationId")
         if method == COMPLETE and isinstance(id, str):
-            self._over.append(id)
-            self._news.set()
+            self._completed.append(id)
+            self._changed.set()
 
-    async def make(
+    async def run(
         self, refusal: RemoteError, revision: Revision, server: Implementation | None, seconds: float | None
     ) -> None:
-        """Send the person to the pages that a refusal names, and wait for the end of the visits.
+        """Ask the user to open the pages that a refusal names, and wait for the notifications of completion.
 
-        A server need not tell of the end. So after some seconds the call is worth another try all the same.
+        A server need not send them, so after some seconds the call is tried again all the same.
         """
-        pages = _pages(refusal)
-        for page in pages:
-            if page.mode != "url" or page.elicitation_id is None:
+        elicitations = _required_elicitations(refusal)
+        for params in elicitations:
+            if params.mode != "url" or params.elicitation_id is None:
                 raise InvalidAnswer("The server refuses a call until a page is visited, and names no page")
-        asking = [self._handlers.answer("elicitation/create", page, revision, server) for page in pages]
+        handling = [self._handlers.handle("elicitation/create", params, revision, server) for params in elicitations]
         try:
-            answers = await gather_or_cancel(asking)
+            results = await gather_or_cancel(handling)
         except ProtocolError as problem:
             raise InvalidAnswer(f"The server asks what it may not ask: {problem.message}") from problem
-        if any(isinstance(answer, ElicitResult) and answer.action != "accept" for answer in answers):
+        if any(isinstance(result, ElicitResult) and result.action != "accept" for result in results):
             raise Refused(f"The page that the server wants visited was not: {refusal.message}")
-        ids = frozenset(page.elicitation_id for page in pages if page.elicitation_id is not None)
+        ids = frozenset(params.elicitation_id for params in elicitations if params.elicitation_id is not None)
         try:
             async with asyncio.timeout(seconds):
-                await self._all_over(ids)
+                await self._wait_completed(ids)
         except TimeoutError:
             pass
 
-    async def _all_over(self, ids: frozenset[str]) -> None:
-        while not ids <= set(self._over):
-            self._news.clear()
-            await self._news.wait()
+    async def _wait_completed(self, ids: frozenset[str]) -> None:
+        while not ids <= set(self._completed):
+            self._changed.clear()
+            await self._changed.wait()
 
 
 def requires_url_elicitation(problem: RemoteError, revision: Revision, handlers: RequestHandlers) -> bool:
-    """Whether an error asks for a visit that this client may ask its person for."""
-    return problem.code == URL_ELICITATION_REQUIRED and COMPLETE in revision.methods and handlers.can_visit(revision)
+    """Whether an error asks for URL elicitations that this client has declared to support."""
+    supported = COMPLETE in revision.methods and handlers.can_open_urls(revision)
+    return problem.code == URL_ELICITATION_REQUIRED and supported
 
 
-def _pages(refusal: RemoteError) -> list[ElicitParams]:
+def _required_elicitations(refusal: RemoteError) -> list[ElicitParams]:
     data: Any = refusal.data
     try:
-        wanted = msgspec.convert(data, _Wanted).elicitations
-        return [load(ElicitParams, page) for page in wanted]
+        return [load(ElicitParams, params) for params in msgspec.convert(data, _Required).elicitations]
     except msgspec.ValidationError as problem:
         raise InvalidAnswer(f"The server wants a page visited, and does not say which: {problem}") from None
 
 
-class _Wanted(msgspec.Struct):
+class _Required(msgspec.Struct):
     elicitations: list[dict[str, Any]]

@@ -60,7 +60,7 @@ async def play_back(
         comparison.problems += [f"The server now also sends {title(extra)}" for extra in ear.heard]
     finally:
         await channel.close()
-        await where.ended()
+        await where.release()
     if comparison.problems:
         raise TranscriptDiffers("The server differs from the transcript:\n" + "\n".join(comparison.problems))
 

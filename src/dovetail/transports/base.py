@@ -6,7 +6,6 @@ way to talk. A line is one whole message as bytes of JSON, however the transport
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Protocol
 
 from dovetail.wire.codec import Decoded
@@ -15,6 +14,7 @@ from dovetail.wire.lines import TooLong
 
 if TYPE_CHECKING:
     from dovetail.protocol.revisions.revision import Revision
+    from dovetail.types.tools import Tool
 
 MAX_LINE = 16 * 1024 * 1024
 """The longest line taken; longer ones are dropped as they arrive and answered with an error."""
@@ -119,21 +119,31 @@ class Channel(Protocol):
         ...
 
 
-class RequestChannel(ABC):
+class RequestChannel:
     """Base class of the client's channels over HTTP, where every message is a POST of its own.
 
     Deriving from it declares that the channel uses the values of a message beside its bytes (for HTTP headers) and the
     agreed revision, and that it may cancel a request by closing its connection.
     """
 
-    @abstractmethod
     def send(self, line: bytes, message: Request | Notification | None = None) -> None:
         """Send one message; `message` holds the values that `line` was encoded from, None for answers."""
+        raise NotImplementedError
 
-    @abstractmethod
     def agreed(self, revision: Revision) -> None:
         """Use the revision that both sides have agreed on from now on."""
+        raise NotImplementedError
+
+    ended_session: str | None = None
+    """The session that the server has ended and that no other has followed yet, where the channel has sessions."""
 
     def withdraw(self, id: Id) -> bool:
         """Cancel a request by closing its connection; False where a cancellation has to be sent instead."""
         return False
+
+    def learn_tools(self, tools: list[Tool]) -> list[Tool]:
+        """Learn which arguments of which tools go into headers; returns the tools that can be called."""
+        return tools
+
+    async def wait_for_get_stream(self) -> None:
+        """Wait, within bounds, until the server can send messages that belong to no request."""

@@ -21,9 +21,9 @@ NEWEST, HANDSHAKE = "2026-07-28", "2025-11-25"
 
 @pytest.fixture(autouse=True)
 def nothing_remembered() -> Iterator[None]:
-    negotiation._remembered.clear()  # pyright: ignore[reportPrivateUsage]
+    negotiation.SHARED_ERAS.clear()
     yield
-    negotiation._remembered.clear()  # pyright: ignore[reportPrivateUsage]
+    negotiation.SHARED_ERAS.clear()
 
 
 class OldMcp(Old):
@@ -99,7 +99,7 @@ class TestEras:
             site.answers = {"server/discover": discovery(), "initialize": Status(400)}
             async with Client(site.url) as client:
                 assert client.revision == NEWEST
-            assert negotiation.remembered(("url", site.url)) == "envelope"
+            assert negotiation.SHARED_ERAS.get(("url", site.url)) == "envelope"
 
     @pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18", HANDSHAKE])
     async def test_a_revision_may_be_demanded(self, revision: str):
@@ -150,7 +150,7 @@ class TestSse:
 
     async def test_and_forgotten_when_it_proves_wrong(self):
         async with modern() as site:
-            negotiation.remember(("url", site.url), negotiation.SSE)
+            negotiation.SHARED_ERAS.remember(("url", site.url), "sse")
             async with Client(site.url) as client:
                 assert client.revision == NEWEST
         assert site.methods == ["GET", "server/discover"]

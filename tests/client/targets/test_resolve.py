@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from dovetail.client.targets.command import CommandTarget
 from dovetail.client.targets.http import HttpTarget, WebSocketTarget
-from dovetail.client.targets.resolve import CommandTarget, MemoryTarget, resolve_target
-from dovetail.client.targets.sockets import ChannelTarget, TcpTarget, UnixTarget
+from dovetail.client.targets.memory import ChannelTarget, MemoryTarget
+from dovetail.client.targets.resolve import resolve_target
+from dovetail.client.targets.sockets import TcpTarget, UnixTarget
 from dovetail.protocol.errors import ConnectionLost, LocalError
 from dovetail.transports.base import Channel
 from dovetail.transports.memory import MemoryChannel, memory_pair
@@ -126,7 +128,7 @@ class TestMemory:
         peer.send({"hello": 1})
         assert await peer.next() == {"echo": {"hello": 1}}
         await channel.close()
-        await target.ended()
+        await target.release()
 
     async def test_a_closing_client_waits_until_the_server_has_let_go(self):
         steps: list[str] = []
@@ -142,7 +144,7 @@ class TestMemory:
         channel = await target.connect()
         await asyncio.sleep(0)
         await channel.close()
-        await target.ended()
+        await target.release()
         assert steps == ["let go"]
 
     async def test_a_server_that_fails_breaks_off_with_the_reason(self, caplog: pytest.LogCaptureFixture):
@@ -193,7 +195,7 @@ class TestCommand:
         finally:
             await channel.close()
         with contextlib.suppress(asyncio.TimeoutError):
-            await target.ended()
+            await target.release()
 
     def test_a_client_takes_it_as_it_is(self):
         target = CommandTarget([sys.executable], inherited={}, on_stderr=print)

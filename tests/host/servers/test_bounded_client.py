@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dovetail.client.targets.resolve import CommandTarget
+from dovetail.client.targets.command import CommandTarget
 from dovetail.host.limits import Limits
 from dovetail.host.servers.bounded_client import BoundedClient, fetch_list, offered_kinds
 from dovetail.protocol.errors import InvalidAnswer

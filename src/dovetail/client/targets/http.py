@@ -1,4 +1,4 @@
-"""Servers behind a URL."""
+"""Servers behind a URL: over HTTP or a WebSocket."""
 
 from __future__ import annotations
 
@@ -8,119 +8,140 @@ from urllib.parse import urlsplit
 
 from dovetail import __version__
 from dovetail.client.auth.auto_login import AutoLogin
-from dovetail.client.auth.timeout_pause import PausableTimeouts, PausingAuth
 from dovetail.protocol.errors import LocalError
 from dovetail.transports.base import Channel
 from dovetail.transports.http.contract import Auth, HttpClient, HttpOptions
 from dovetail.transports.http.requester import MAX_REFUSALS, HttpRequester, TokenAuth, check_user_headers
+
+from .contract import PausableTimeouts, ServerTarget
 
 if TYPE_CHECKING:
     from dovetail.transports.legacy_sse import LegacySseChannel
     from dovetail.transports.websocket import WebSocketChannel
 
 Credentials: TypeAlias = "str | Callable[[], str | Awaitable[str]] | Auth | Literal[False]"
-"""A bearer token, a function that gives one, something that makes headers, or False: none, whatever a server wants."""
+"""A bearer token, a function that returns one, an `Auth`, or False: no credentials, whatever the server requires."""
+
+
+class PausingAuth:
+    """Credentials that pause request timeouts while others are obtained: a user may have to log in."""
+
+    def __init__(self, auth: Auth) -> None:
+        self._auth = auth
+        self.timeouts: PausableTimeouts | None = None
+        # Called for each request, so without a function in between.
+        self.headers = auth.headers
+        self.accepted = auth.accepted
+
+    async def refused(self, url: str, sent: Mapping[str, str], status: int, headers: Mapping[str, str]) -> bool:
+        """Obtain other credentials, with the timeouts paused."""
+        timeouts = self.timeouts
+        if timeouts is None:
+            return await self._auth.refused(url, sent, status, headers)
+        timeouts.pause()
+        try:
+            return await self._auth.refused(url, sent, status, headers)
+        finally:
+            timeouts.resume()
 
 
 class HttpSettings:
-    """What every request to a server behind a URL is sent with."""
+    """Headers, credentials and options of every request to a server behind a URL."""
 
     def __init__(
         self, headers: Mapping[str, str] | None, auth: Credentials | None, options: HttpOptions | None
     ) -> None:
         self.headers = {"user-agent": f"dovetail/{__version__}", **check_user_headers(headers or {})}
         self.options = options or HttpOptions()
-        given = "authorization" in self.headers
-        if given and not (auth is None or auth is False):
+        has_authorization = "authorization" in self.headers
+        if has_authorization and not (auth is None or auth is False):
             raise LocalError("Credentials go into auth, or into headers as Authorization, not into both")
-        if auth is None and not given:
+        if auth is None and not has_authorization:
             auth = AutoLogin(self.options)
         elif isinstance(auth, str) or callable(auth):
             auth = TokenAuth(auth)
         self.auth = None if auth is None or auth is False else PausingAuth(auth)
 
 
-class HttpTarget:
-    """A server that speaks HTTP: Streamable HTTP, or HTTP+SSE as long ago."""
+class HttpTarget(ServerTarget):
+    """A server that speaks HTTP: Streamable HTTP, or HTTP+SSE (2024-11-05)."""
 
-    restartable = False
+    legacy_sse = True
 
-    def __init__(self, url: str, reach: HttpSettings) -> None:
+    def __init__(self, url: str, settings: HttpSettings) -> None:
         check_url(url)
         self._url = url.partition("#")[0]
-        self._reach = reach
+        self._settings = settings
         self._client: HttpClient | None = None
         self.key = ("url", self._url)
 
     async def connect(self) -> Channel:
-        """A channel over Streamable HTTP; what the server speaks shows with the first request."""
+        """A channel over Streamable HTTP; the first request connects."""
         from dovetail.transports.http.client.channel import HttpChannel
 
-        return HttpChannel(self._courier())
+        return HttpChannel(self._requester())
 
-    async def connect_sse(self) -> LegacySseChannel:
+    async def connect_legacy_sse(self) -> LegacySseChannel:
         """A channel over HTTP+SSE, connected."""
         from dovetail.transports.legacy_sse import LegacySseChannel
 
-        channel = LegacySseChannel(self._courier())
+        channel = LegacySseChannel(self._requester())
         await channel.connect()
         return channel
 
-    def attend(self, clocks: PausableTimeouts) -> None:
-        """Have the clocks of requests stand still while a user logs in."""
-        if self._reach.auth is not None:
-            self._reach.auth.clocks = clocks
+    def use_timeouts(self, timeouts: PausableTimeouts) -> None:
+        """Pause these timeouts while a user logs in."""
+        if self._settings.auth is not None:
+            self._settings.auth.timeouts = timeouts
 
-    async def ended(self) -> None:
-        """Close the connections of a channel that was closed."""
+    async def release(self) -> None:
+        """Close the HTTP connections of a channel that is closed."""
         client, self._client = self._client, None
         if client is not None:
             await client.close()
 
-    def _courier(self) -> HttpRequester:
-        options = self._reach.options
-        client = options.client
+    def _requester(self) -> HttpRequester:
+        settings = self._settings
+        client = settings.options.client
         if client is None:
             client = self._client
         if client is None:
             from dovetail.transports.http.aiohttp_client import AiohttpClient
 
-            client = self._client = AiohttpClient(options, self._url)
-        return HttpRequester(client, self._url, self._reach.headers, self._reach.auth)
+            client = self._client = AiohttpClient(settings.options, self._url)
+        return HttpRequester(client, self._url, settings.headers, settings.auth)
 
 
-class WebSocketTarget:
+class WebSocketTarget(ServerTarget):
     """A server that speaks over a WebSocket."""
 
-    restartable = False
-
-    def __init__(self, url: str, reach: HttpSettings) -> None:
+    def __init__(self, url: str, settings: HttpSettings) -> None:
         check_url(url)
         self._url = url.partition("#")[0]
-        self._web = "http" + self._url[2:]
-        """What the server is to those who give out tokens, and to a proxy."""
-        self._reach = reach
+        self._http_url = "http" + self._url[2:]
+        """The URL of the server for authorization servers and proxies, which know no ws and wss."""
+        self._settings = settings
         self.key = ("url", self._url)
 
     async def connect(self) -> Channel:
-        """A channel over a new WebSocket; with credentials that are refused, others are asked for, a few times."""
+        """A channel over a new WebSocket; credentials that the server refuses are replaced, a few times."""
         from dovetail.transports.websocket import UpgradeRefused
 
-        auth, refusals = self._reach.auth, 0
+        auth, refusals = self._settings.auth, 0
         if auth is None:
             return await self._open({})
         while True:
-            granted = await auth.headers("GET", self._web)
+            granted = await auth.headers("GET", self._http_url)
             try:
                 channel = await self._open(granted)
             except UpgradeRefused as refusal:
                 refusals += 1
                 if refusal.status not in (401, 403) or refusals > MAX_REFUSALS:
                     raise
-                if not await auth.refused(self._web, granted, refusal.status, refusal.headers):
+                if not await auth.refused(self._http_url, granted, refusal.status, refusal.headers):
                     raise
             else:
-                auth.accepted(self._web, channel.headers)
+                auth.accepted(self._http_url, channel.headers)
                 return channel
 
     async def _open(self, granted: Mapping[str, str]) -> WebSocketChannel:
@@ -128,22 +149,19 @@ class WebSocketTarget:
         from dovetail.transports.http.tls import tls_context
         from dovetail.transports.websocket import connect_websocket
 
-        reach, options = self._reach, self._reach.options
+        settings, options = self._settings, self._settings.options
         secure = self._url.lower().startswith("wss:")
         return await connect_websocket(
             self._url,
-            headers={**reach.headers, **granted},
+            headers={**settings.headers, **granted},
             ssl=tls_context(options) if secure else None,
-            proxy=find_proxy(options.proxy, self._web),
+            proxy=find_proxy(options.proxy, self._http_url),
             open_timeout=options.connect_timeout,
         )
 
-    async def ended(self) -> None:
-        """A WebSocket has ended when its channel is closed."""
-
 
 def check_url(url: str) -> None:
-    """Refuse what is no URL of a server."""
+    """Raise `LocalError` for what is no URL of a server."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port

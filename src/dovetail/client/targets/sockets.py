@@ -1,24 +1,18 @@
-"""Servers that listen at a socket, and channels that a user brings along."""
+"""Servers at Unix sockets and TCP ports."""
 
 from __future__ import annotations
 
 import os
 import stat
-from typing import Protocol, runtime_checkable
 
-from dovetail.protocol.errors import ConnectionLost, LocalError
+from dovetail.protocol.errors import LocalError
 from dovetail.transports.base import Channel
 
-
-@runtime_checkable
-class OwnChannel(Channel, Protocol):
-    """A channel of the user's own making."""
+from .contract import ServerTarget
 
 
-class UnixTarget:
-    """A server that listens at a Unix socket."""
-
-    restartable = False
+class UnixTarget(ServerTarget):
+    """A server at a Unix socket."""
 
     def __init__(self, path: str) -> None:
         if not path:
@@ -32,14 +26,9 @@ class UnixTarget:
 
         return await connect_unix(self._path)
 
-    async def ended(self) -> None:
-        """A connection has ended when its channel is closed."""
 
-
-class TcpTarget:
-    """A server that listens at a TCP port."""
-
-    restartable = False
+class TcpTarget(ServerTarget):
+    """A server at a TCP port."""
 
     def __init__(self, url: str) -> None:
         from urllib.parse import urlsplit
@@ -51,41 +40,18 @@ class TcpTarget:
             host = port = None
         if host is None or port is None:
             raise LocalError(f"A TCP server is reached as tcp://host:port, not {url!r}")
-        self._place = (host, port)
-        self.key = ("tcp", *self._place)
+        self._address = (host, port)
+        self.key = ("tcp", *self._address)
 
     async def connect(self) -> Channel:
         """A channel over a new connection."""
         from dovetail.transports.sockets import connect_tcp
 
-        return await connect_tcp(*self._place)
-
-    async def ended(self) -> None:
-        """A connection has ended when its channel is closed."""
-
-
-class ChannelTarget:
-    """A channel that is there already; it can be used once."""
-
-    restartable = False
-    key = None
-
-    def __init__(self, channel: Channel) -> None:
-        self._channel: Channel | None = channel
-
-    async def connect(self) -> Channel:
-        """The channel."""
-        channel, self._channel = self._channel, None
-        if channel is None:
-            raise ConnectionLost("the channel has been used already, and there is no other to connect with")
-        return channel
-
-    async def ended(self) -> None:
-        """Nothing is left of a channel that was closed."""
+        return await connect_tcp(*self._address)
 
 
 def socket_path(target: str) -> str | None:
-    """The path of a Unix socket, where a target names one: `unix:/path`, or the path of a socket that is there."""
+    """The path of a Unix socket, where a target names one: `unix:/path`, or the path of an existing socket."""
     if target.startswith("unix:"):
         from urllib.parse import unquote
 

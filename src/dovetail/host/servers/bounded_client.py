@@ -51,7 +51,7 @@ class BoundedClient(Client):
     async def lost(self) -> str:
         """Wait until the server is gone; why."""
         supervisor = self._connected()
-        await supervisor.lost()
+        await supervisor.wait_lost()
         return supervisor.connection.gone or "the connection was closed"
 
     def complain(self, problem: str) -> None:
@@ -66,13 +66,13 @@ class BoundedClient(Client):
     @property
     def era(self) -> Literal["handshake", "envelope"]:
         """Which era the agreed revision is of."""
-        return self._agreed().era
+        return self._connected().agreement.revision.era
 
     def knows(self, method: str) -> bool:
         """Whether the agreed revision has a method."""
-        return method in self._agreed().methods
+        return method in self._connected().agreement.revision.methods
 
-    def _most_pages(self) -> int:
+    def _max_pages(self) -> int:
         return self._limits.max_pages
 
     async def _pages(self, method: str, kind: type[PageResult], field: str) -> AsyncGenerator[Any]:

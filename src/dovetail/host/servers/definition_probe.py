@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from dovetail.client.targets.resolve import CommandTarget
+from dovetail.client.targets.command import CommandTarget
 from dovetail.host.entries import ServerEntry
 from dovetail.host.limits import Limits
 from dovetail.host.secrets import Secrets

@@ -7,7 +7,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dovetail.client.targets.resolve import CommandTarget, Target
+from dovetail.client.targets.command import CommandTarget
+from dovetail.client.targets.resolve import Target
 from dovetail.host.consent.consent import Consent
 from dovetail.host.consent.server_requests import ServerRequestHandlers
 from dovetail.host.entries import ServerEntry

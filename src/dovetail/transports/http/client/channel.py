@@ -13,11 +13,13 @@ import msgspec
 from dovetail.protocol import headers as names
 from dovetail.protocol.envelope import VERSION, meta_of
 from dovetail.protocol.errors import ConnectionLost, DovetailError, InvalidAnswer, LocalError, SessionEnded
+from dovetail.protocol.names import header_paths
 from dovetail.protocol.revisions import REVISIONS, Revision
 from dovetail.transports.base import HIGH_WATER, MAX_LINE, Receiver, RequestChannel
 from dovetail.transports.http.contract import ClientResponse
 from dovetail.transports.http.requester import HttpRequester, media_type, read_all, read_error, unexpected_content
 from dovetail.transports.ordered_sender import OrderedSender
+from dovetail.types.tools import Tool
 from dovetail.wire import codec
 from dovetail.wire.jsonrpc import Id, Notification, Request
 
@@ -86,8 +88,7 @@ class HttpChannel(RequestChannel):
         self._closing = False
         self._get_stream = GetStream(requester, self._session_headers)
         self.session_id: str | None = None
-        self.ended_session: str | None = None
-        """The session that the server has ended and that no other has followed yet."""
+        self.ended_session = None
         self.header_arguments: Mapping[str, Mapping[tuple[str, ...], str]] = {}
         """By tool: the arguments that are repeated in HTTP headers."""
 
@@ -147,6 +148,27 @@ class HttpChannel(RequestChannel):
     async def wait_for_get_stream(self) -> None:
         """Wait, within bounds, until the server can send messages that belong to no request."""
         await self._get_stream.wait_answered(SUBSCRIBE_WAIT_SECONDS)
+
+    def learn_tools(self, tools: list[Tool]) -> list[Tool]:
+        """Learn which arguments of which tools go into headers; returns the tools that can be called.
+
+        A tool whose annotations are invalid is left out, and a warning says why (2026-07-28 Streamable HTTP, "Custom
+        Headers from Tool Parameters"). Numbers could be mirrored in the draft that was a handshake revision.
+        """
+        usable: list[Tool] = []
+        header_arguments: dict[str, Mapping[tuple[str, ...], str]] = {}
+        numbers = self._revision is not None and self._revision.era == "handshake"
+        for tool in tools:
+            try:
+                paths = header_paths(tool.input_schema, numbers=numbers)
+            except ValueError as problem:
+                logger.warning("The tool %r is left out: %s", tool.name, problem)
+                continue
+            usable.append(tool)
+            if paths:
+                header_arguments[tool.name] = paths
+        self.header_arguments = header_arguments
+        return usable
 
     def withdraw(self, id: object) -> bool:
         """Cancel a request by closing its connection, where the revision has that (2026-07-28, "Cancellation")."""

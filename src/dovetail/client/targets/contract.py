@@ -1,0 +1,45 @@
+"""Target contract: how a client reaches one kind of server, and what that kind can do."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Protocol
+
+from dovetail.transports.base import Channel
+
+
+class PausableTimeouts(Protocol):
+    """The timeouts of the requests that wait for an answer."""
+
+    def pause(self) -> None:
+        """Pause them."""
+        ...
+
+    def resume(self) -> None:
+        """Resume them, once for each pause."""
+        ...
+
+
+class ServerTarget:
+    """A server that a client connects to; its class attributes declare capabilities."""
+
+    key: Hashable | None = None
+    """The key of the server in the era cache; None for a server that is not remembered."""
+    restartable = False
+    """Whether each connection starts the server anew, so that one that has ended can be started again."""
+    legacy_sse = False
+    """Whether the server may speak HTTP+SSE; then there is `connect_legacy_sse`."""
+
+    async def connect(self) -> Channel:
+        """A new channel to the server."""
+        raise NotImplementedError
+
+    async def connect_legacy_sse(self) -> Channel:
+        """A new channel over HTTP+SSE."""
+        raise NotImplementedError
+
+    def use_timeouts(self, timeouts: PausableTimeouts) -> None:
+        """Pause these timeouts while a user logs in, where that can happen."""
+
+    async def release(self) -> None:
+        """Release what a channel needed that is closed now."""
