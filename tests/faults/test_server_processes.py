@@ -67,7 +67,7 @@ class TestClosing:
 
 
 def servers() -> list[int]:
-    """Servers that this process has started, without their guardians."""
+    """Servers that this process has started, without their guards."""
     return [pid for pid in children(os.getpid()) if "bad.py" in _command(pid)]
 
 
@@ -130,7 +130,7 @@ class TestAParentThatEnds:
     @COMMANDS
     def test_by_sigkill(self, command: list[str]) -> None:
         with self.connected(command) as (parent, started):
-            assert len(started) >= 2, "the server and its guardian"
+            assert len(started) >= 2, "the server and its guard"
             parent.kill()
             parent.wait(PATIENCE)
             for pid in started:
@@ -145,7 +145,7 @@ class TestAParentThatEnds:
                 eventually(lambda pid=pid: not alive(pid), f"{pid} has ended")
 
     def test_by_sigkill_of_its_whole_group(self) -> None:
-        """As a terminal does it that is closed: the guardian is not of that group."""
+        """As a terminal does it that is closed: the guard is not of that group."""
         arguments = script(SERVERS / "parent.py", "wait", *bad("ignores_eof_and_sigterm"))
         with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, start_new_session=True) as parent:
             assert parent.stdout is not None

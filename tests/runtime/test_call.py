@@ -132,7 +132,7 @@ class TestFlooding:
             peer.channel.pause()
             peer.request(1, "flood", _meta=WANTS)
             await ended.wait()
-            assert peer.channel._waiting < HIGH_WATER + 1000  # pyright: ignore[reportPrivateUsage]
+            assert peer.channel._unread.size < HIGH_WATER + 1000  # pyright: ignore[reportPrivateUsage]
             peer.channel.resume()
             values = [report["progress"] for report in await reports(peer)]
             assert len(values) < count / 2

@@ -1,4 +1,4 @@
-"""The guardian ends a group of processes when we cannot, and does nothing otherwise."""
+"""The guard ends a group of processes when we cannot, and does nothing otherwise."""
 
 import os
 import signal
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dovetail.transports.orphan_guard import Guardian, end_group
+from dovetail.transports.orphan_guard import OrphanGuard, end_group
 from tests.support.raw import PATIENCE, alive, eventually, group
 
 SLEEPER = "import time; print('up', flush=True); time.sleep(600)"
@@ -31,64 +31,64 @@ def process() -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
-def shell_of(guardian: Guardian) -> subprocess.Popen[bytes]:
-    return guardian._shell
+def shell_of(guard: OrphanGuard) -> subprocess.Popen[bytes]:
+    return guard._shell
 
 
-def abandon(guardian: Guardian) -> None:
+def abandon(guard: OrphanGuard) -> None:
     """What the kernel does when we are killed: our end of the pipe is closed."""
-    stdin = shell_of(guardian).stdin
+    stdin = shell_of(guard).stdin
     assert stdin is not None
     stdin.close()
 
 
-def watch(process: subprocess.Popen[bytes]) -> Guardian:
-    guardian = Guardian.watch(process.pid)
-    assert guardian is not None
-    return guardian
+def watch(process: subprocess.Popen[bytes]) -> OrphanGuard:
+    guard = OrphanGuard.watch(process.pid)
+    assert guard is not None
+    return guard
 
 
 def test_dismissed_it_leaves_the_group_alone_and_is_gone(process: subprocess.Popen[bytes]) -> None:
-    guardian = watch(process)
-    guardian.dismiss()
-    assert not alive(shell_of(guardian).pid)
-    assert shell_of(guardian).returncode == 0
+    guard = watch(process)
+    guard.dismiss()
+    assert not alive(shell_of(guard).pid)
+    assert shell_of(guard).returncode == 0
     assert process.poll() is None
 
 
 def test_abandoned_it_ends_the_group(process: subprocess.Popen[bytes]) -> None:
-    guardian = watch(process)
-    abandon(guardian)
+    guard = watch(process)
+    abandon(guard)
     assert process.wait(PATIENCE) == -signal.SIGTERM
-    shell_of(guardian).wait(PATIENCE)
+    shell_of(guard).wait(PATIENCE)
 
 
 def test_abandoned_it_ends_those_too_who_ignore_sigterm() -> None:
     with start(FAMILY) as process:
         eventually(lambda: len(group(process.pid)) == 2, "both run")
-        guardian = watch(process)
-        abandon(guardian)
+        guard = watch(process)
+        abandon(guard)
         process.wait(PATIENCE)
         eventually(lambda: not group(process.pid), "the whole group has ended")
-        shell_of(guardian).wait(PATIENCE)
+        shell_of(guard).wait(PATIENCE)
 
 
 def test_a_group_that_has_ended_needs_nothing(process: subprocess.Popen[bytes]) -> None:
-    guardian = watch(process)
+    guard = watch(process)
     process.kill()
     process.wait(PATIENCE)
-    abandon(guardian)
-    assert shell_of(guardian).wait(PATIENCE) == 0
+    abandon(guard)
+    assert shell_of(guard).wait(PATIENCE) == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_it_survives_the_signals_that_end_us(process: subprocess.Popen[bytes], number: int) -> None:
-    guardian = watch(process)
-    shell = shell_of(guardian)
+    guard = watch(process)
+    shell = shell_of(guard)
     eventually(lambda: _ignores(shell.pid, number), "the shell has set its traps")
     shell.send_signal(number)
     assert os.getpgid(shell.pid) != os.getpgid(0), "nor is it in our group"
-    guardian.dismiss()
+    guard.dismiss()
     assert shell.returncode == 0
 
 
@@ -100,11 +100,11 @@ def _ignores(pid: int, number: int) -> bool:
 
 def test_it_keeps_no_descriptor_of_ours(process: subprocess.Popen[bytes]) -> None:
     reading, writing = os.pipe()
-    guardian = watch(process)
+    guard = watch(process)
     os.close(writing)
     assert os.read(reading, 1) == b"", "nobody else holds the pipe open"
     os.close(reading)
-    guardian.dismiss()
+    guard.dismiss()
 
 
 @pytest.mark.parametrize("forced", [False, True])

@@ -17,7 +17,7 @@ from typing import Self
 import pytest
 
 from dovetail import ConnectionLost
-from dovetail.transports import fd_io, sockets
+from dovetail.transports import line_sink, sockets
 from dovetail.transports.base import HIGH_WATER
 from dovetail.transports.sockets import SocketChannel, connect_tcp, connect_unix
 from dovetail.wire.lines import TooLong
@@ -271,7 +271,7 @@ async def test_what_was_sent_is_written_before_the_end(place: Place) -> None:
 async def test_closing_is_bounded_when_the_peer_neither_reads_nor_ends(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fd_io, "_CLOSE_SECONDS", 0.1)
+    monkeypatch.setattr(line_sink, "_CLOSE_SECONDS", 0.1)
     monkeypatch.setattr(sockets, "_LINGER_SECONDS", 0.1)
     monkeypatch.setattr(sockets, "_TLS_END_SECONDS", 0.1)
     async with by_hand(place) as (reader, _, channel, _):

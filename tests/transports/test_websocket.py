@@ -650,5 +650,5 @@ class TestConnecting:
 
     async def test_a_missing_package_is_named(self, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setitem(sys.modules, "websockets.asyncio.client", None)
-        with pytest.raises(LocalError, match=r"dovetail\[http\]"):
+        with pytest.raises(LocalError, match=r"dovetail-mcp\[http\]"):
             await connect_websocket("ws://127.0.0.1:1")

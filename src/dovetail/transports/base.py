@@ -1,7 +1,7 @@
-"""The contract between a transport and the runtime: lines out, lines in, and how it feels to wait.
+"""Transport contract: a `Channel` sends and reads whole messages, with backpressure, and calls a `Receiver`.
 
-`Channel` and `Receiver` are public: whoever writes a channel of their own gives `Client` and `Server.serve` another
-way to talk. A line is one whole message as bytes of JSON, however the transport tells one from the next.
+Both are public: a channel of your own gives `Client` and `Server.serve` another transport. A line is one whole message
+as bytes of JSON, however the transport delimits it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from dovetail.types.tools import Tool
 
 MAX_LINE = 16 * 1024 * 1024
-"""The longest line taken; longer ones are dropped as they arrive and answered with an error."""
+"""The longest line that is accepted; a longer one is dropped while it arrives, and answered with an error."""
 
 HIGH_WATER = 256 * 1024
 """Above this many unsent bytes a channel is congested."""
 
 
 class Receiver(Protocol):
-    """Who gets what a channel reads. All calls come from the event loop's thread."""
+    """Receives what a channel reads. All methods are called on the event loop's thread."""
 
     def received(self, line: bytes) -> Decoded | None:
         """One message arrived; messages come in order, and none while the channel is paused.
@@ -34,17 +34,17 @@ class Receiver(Protocol):
         ...
 
     def overlong(self, line: TooLong) -> None:
-        """A message above the size limit went by; its ends tell whom to answer."""
+        """A message above the size limit was dropped; its beginning and end may hold the id to respond to."""
         ...
 
     def failed(self, id: Id, problem: Exception) -> None:
-        """A request that was sent will get no answer; the connection lives on."""
+        """A request that was sent will get no response; the connection goes on."""
         ...
 
     def disconnected(self, reason: str | None) -> None:
-        """Nothing more will arrive: told once, after all that arrived, and not when we closed ourselves.
+        """Nothing more will arrive: called once, after everything that arrived, and not when we closed the channel.
 
-        `reason` is None when the peer just ended its side and still reads; then its calls are finished first.
+        `reason` is None when the peer has ended its side only and still reads; then its calls are finished first.
         """
         ...
 
@@ -79,40 +79,48 @@ class Outlet(Protocol):
         ...
 
 
-class Channel(Protocol):
-    """One connection that carries lines both ways; it is opened at most once and closed by whoever opened it."""
+class Sender(Protocol):
+    """The sending half of a connection."""
 
     @property
     def congested(self) -> bool:
         """Whether the peer reads more slowly than we write."""
         ...
 
+    def send(self, line: bytes) -> None:
+        """Send one message, without its newline; never blocks and never fails, also when the peer is gone."""
+        ...
+
+    def flush(self) -> None:
+        """Write what is buffered now, and not together with what else is sent in this turn of the loop."""
+        ...
+
+    async def drained(self) -> None:
+        """Wait until the connection is not congested, or is lost."""
+        ...
+
+
+class Reader(Protocol):
+    """The reading half of a connection."""
+
     def open(self, receiver: Receiver) -> None:
         """Begin to read; called once, on the running loop."""
         ...
 
-    def send(self, line: bytes) -> None:
-        """Hand over one message without its newline; never blocks, never fails, also when the peer is gone."""
-        ...
-
-    def flush(self) -> None:
-        """Write what is buffered now rather than with what this turn of the loop still brings."""
-        ...
-
-    async def drained(self) -> None:
-        """Wait until the channel is not congested, or is lost."""
-        ...
-
     def pause(self) -> None:
-        """Hand out no more lines and stop reading, so that a flooding peer has to wait."""
+        """Deliver no more messages and stop reading, so that a peer that sends too much has to wait."""
         ...
 
     def resume(self) -> None:
         """Read again, beginning with what was read before the pause."""
         ...
 
+
+class Channel(Sender, Reader, Protocol):
+    """One connection that carries messages both ways; it is opened at most once and closed by its opener."""
+
     async def close(self) -> None:
-        """Send what is still buffered within a bounded time, then let go of everything.
+        """Send what is still buffered within a bounded time, then release the connection.
 
         It may be called twice, on a channel that was never opened, and when the peer is long gone.
         """

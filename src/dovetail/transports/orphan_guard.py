@@ -1,6 +1,6 @@
-"""Ending a whole process group, also when we ourselves are killed.
+"""Termination of a child's process group, also when this process is killed.
 
-POSIX only in both respects; on Windows the child alone is ended, and only when we live to do it.
+Both need POSIX. On Windows only the child itself is terminated, and not if this process is killed.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import signal
 import subprocess
 import sys
 
-# The shell waits for its input to end. A line means that all is well; the end of file without one means
-# that we were killed: then the group gets the time to see its own end of file, and is ended.
+# The shell reads its stdin. A line means that the group has ended; end of file without a line means that this process
+# was killed: then the group gets the time to react to its own end of file, and is terminated.
 _SCRIPT = """
 trap '' INT TERM HUP
 if read -r _; then exit 0; fi
@@ -21,21 +21,21 @@ sleep 2; kill -KILL -"$1" 2>/dev/null
 """
 
 
-class Guardian:
-    """A small shell that outlives us and ends the group we started if we cannot."""
+class OrphanGuard:
+    """A small shell that outlives this process and terminates a process group that it left behind."""
 
     def __init__(self, shell: subprocess.Popen[bytes]) -> None:
         self._shell = shell
 
     @classmethod
-    def watch(cls, group: int) -> Guardian | None:
-        """Watch over a process group; None where there is no POSIX shell."""
+    def watch(cls, group: int) -> OrphanGuard | None:
+        """Start the shell for a process group; None where there is no POSIX shell."""
         if sys.platform == "win32":
             return None
         null = subprocess.DEVNULL
         try:
             shell = subprocess.Popen(
-                ["/bin/sh", "-c", _SCRIPT, "dovetail-guardian", str(group)],
+                ["/bin/sh", "-c", _SCRIPT, "dovetail-orphan-guard", str(group)],
                 stdin=subprocess.PIPE,
                 stdout=null,
                 stderr=null,
@@ -46,13 +46,13 @@ class Guardian:
         return cls(shell)
 
     def dismiss(self) -> None:
-        """The group has ended: nothing is left to watch."""
+        """End the shell, because the group has ended."""
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             self._shell.communicate(b"\n", timeout=5)
 
 
 def end_group(process: subprocess.Popen[bytes], *, forced: bool) -> None:
-    """Send the child and everything it started the signal to end."""
+    """Send the signal to terminate to the child and everything that it started."""
     if sys.platform == "win32":
         process.terminate()
         return

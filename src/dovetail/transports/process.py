@@ -1,4 +1,4 @@
-"""The client's end of stdio: a child process, its streams, and its certain end."""
+"""The client's end of stdio: a child process, its standard streams, and its termination."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ from dovetail.wire.jsonrpc import Id
 from dovetail.wire.lines import TooLong
 
 from .base import MAX_LINE, Receiver
-from .fd_channel import StreamChannel
-from .fd_io import LineSource, line_sink, line_source
-from .orphan_guard import Guardian, end_group
+from .line_channel import LineChannel
+from .line_sink import line_sink
+from .line_source import LineSource, line_source
+from .orphan_guard import OrphanGuard, end_group
 
 _EXIT_SECONDS = 2.0
 _TERM_SECONDS = 2.0
 _POLL_SECONDS = 0.005
-_LAST_WORDS = 12
+_LAST_STDERR_LINES = 12
 _STDERR_LINE = 64 * 1024
 
 
-class ProcessChannel(StreamChannel):
-    """Lines to a child's stdin, lines from its stdout; its stderr goes to `on_stderr`, or on to ours.
+class ProcessChannel(LineChannel):
+    """Lines to a child's stdin, lines from its stdout; its stderr goes to `on_stderr`, by default to our stderr.
 
-    The child's environment is `env` on top of `inherited`, which is ours where nothing else is said.
+    The child's environment is `env` on top of `inherited`, by default our environment.
     """
 
     def __init__(
@@ -45,11 +46,11 @@ class ProcessChannel(StreamChannel):
         super().__init__(max_line)
         self._command = list(command)
         self._env = {**(os.environ if inherited is None else inherited), **(env or {})}
-        self._on_stderr = on_stderr or _pass_on
+        self._on_stderr = on_stderr or _write_to_stderr
         self._cwd = cwd
-        self._last_words: deque[str] = deque(maxlen=_LAST_WORDS)
+        self._last_stderr: deque[str] = deque(maxlen=_LAST_STDERR_LINES)
         self._process: subprocess.Popen[bytes] | None = None
-        self._guardian: Guardian | None = None
+        self._orphan_guard: OrphanGuard | None = None
         self._errors: LineSource | None = None
         self._input_closed = False
 
@@ -65,10 +66,10 @@ class ProcessChannel(StreamChannel):
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
-        self._guardian = Guardian.watch(process.pid)
+        self._orphan_guard = OrphanGuard.watch(process.pid)
         self._sink = line_sink(process.stdin.fileno(), self._lost)
-        self._source = line_source(process.stdout.fileno(), self._max_line, self._line, self._ended)
-        self._errors = line_source(process.stderr.fileno(), _STDERR_LINE, self._forward, lambda _: None)
+        self._source = line_source(process.stdout.fileno(), self._max_line, self._received, self._ended)
+        self._errors = line_source(process.stderr.fileno(), _STDERR_LINE, self._stderr_line, lambda _: None)
         self._source.start()
         self._errors.start()
 
@@ -78,19 +79,19 @@ class ProcessChannel(StreamChannel):
         if process is None:
             return
         if self._source is not None:
-            self._source.drop()
+            self._source.discard()
         try:
             if self._sink is not None:
                 await self._sink.finish()
             self._close_input(process)
-            if not await _ended_within(process, _EXIT_SECONDS):
+            if not await _exited_within(process, _EXIT_SECONDS):
                 end_group(process, forced=False)
-                await _ended_within(process, _TERM_SECONDS)
+                await _exited_within(process, _TERM_SECONDS)
         finally:
             end_group(process, forced=True)
             process.wait()
-            if self._guardian is not None:
-                self._guardian.dismiss()
+            if self._orphan_guard is not None:
+                self._orphan_guard.dismiss()
             self._release(process)
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -118,8 +119,8 @@ class ProcessChannel(StreamChannel):
 
     def _release(self, process: subprocess.Popen[bytes]) -> None:
         if self._source is not None and self._errors is not None:
-            # Every process that could write is gone: what stands in the pipe are the last words.
-            self._errors.read_rest()
+            # Every process that could write is gone: what is in the pipe now is all there will be.
+            self._errors.read_available()
             self._source.stop()
             self._errors.stop()
         self._close_input(process)
@@ -127,39 +128,39 @@ class ProcessChannel(StreamChannel):
             if stream:
                 stream.close()
 
-    def _forward(self, line: bytes | TooLong) -> None:
+    def _stderr_line(self, line: bytes | TooLong) -> None:
         text = line.decode(errors="replace") if isinstance(line, bytes) else f"[{line.size} bytes]"
-        self._last_words.append(text)
+        self._last_stderr.append(text)
         self._on_stderr(text)
 
     def _lost(self, reason: str | None) -> None:
-        # A child that has gone shows up first as a broken pipe; its stdout may still hold answers,
-        # so the end of stdout decides, unless that never comes.
+        # A child that has exited is noticed first by a broken pipe; its stdout may still hold responses,
+        # so the end of stdout decides, unless it never comes.
         asyncio.get_running_loop().call_later(_EXIT_SECONDS, self._ended, reason)
 
     def _ended(self, reason: str | None) -> None:
-        receiver, self._receiver = self._receiver, _Nobody()
-        if receiver is None or isinstance(receiver, _Nobody):
+        receiver, self._receiver = self._receiver, _NoReceiver()
+        if receiver is None or isinstance(receiver, _NoReceiver):
             return
         asyncio.get_running_loop().create_task(self._explain(receiver, reason))
 
     async def _explain(self, receiver: Receiver, reason: str | None) -> None:
-        """Tell why the child's output ended, with its exit code and its last words on stderr."""
+        """Report why the child's output ended, with its exit code and its last lines on stderr."""
         process = self._process
-        if process is not None and await _ended_within(process, 0.5):
+        if process is not None and await _exited_within(process, 0.5):
             reason = f"{self._command[0]!r} exited with code {process.returncode}"
-        if self._last_words:
-            reason = f"{reason or 'the output ended'}; its last words were:\n" + "\n".join(self._last_words)
+        if self._last_stderr:
+            reason = f"{reason or 'the output ended'}; its last words were:\n" + "\n".join(self._last_stderr)
         receiver.disconnected(reason or f"{self._command[0]!r} closed its output")
 
 
-def _pass_on(text: str) -> None:
+def _write_to_stderr(text: str) -> None:
     with contextlib.suppress(OSError, ValueError, AttributeError):
         sys.stderr.write(text + "\n")
 
 
-class _Nobody:
-    """Where lines go after the end."""
+class _NoReceiver:
+    """The receiver after the end, which ignores everything."""
 
     def received(self, line: bytes) -> None: ...
     def overlong(self, line: TooLong) -> None: ...
@@ -167,7 +168,7 @@ class _Nobody:
     def disconnected(self, reason: str | None) -> None: ...
 
 
-async def _ended_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
+async def _exited_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     pause = _POLL_SECONDS

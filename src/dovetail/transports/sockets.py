@@ -1,7 +1,7 @@
-"""Lines over stream sockets, Unix or TCP, with or without TLS; the same for both sides.
+"""Lines over stream sockets, Unix or TCP, with or without TLS; the same for client and server.
 
-Half-close as over stdio: a peer that ends its side still reads, so what it asked before is answered. TLS
-has no such half, there the end of one side is the end.
+Half-close works as over stdio: a peer that has shut down its side still reads, so its requests are answered. TLS
+has no half-close: there the end of one side is the end of the connection.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from dovetail.protocol.errors import ConnectionLost, LocalError
 from dovetail.wire.lines import TooLong
 
 from .base import MAX_LINE, Receiver
-from .fd_channel import StreamChannel
-from .fd_io import OnEnd, OnLine, Splitting, TurnBacklog
+from .line_channel import LineChannel
+from .line_sink import BatchingSink
+from .line_source import BufferedSource, OnEnd, OnLine
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -34,7 +35,6 @@ A socket that is closed with something unread in it breaks the connection, and w
 """
 
 _TLS_END_SECONDS = 2.0
-_NO_FD = -1
 
 
 async def connect_unix(path: str | os.PathLike[str], *, max_line: int = MAX_LINE) -> SocketChannel:
@@ -46,7 +46,7 @@ async def connect_unix(path: str | os.PathLike[str], *, max_line: int = MAX_LINE
     try:
         _, channel = await loop.create_unix_connection(lambda: SocketChannel(max_line), where)
     except (OSError, ValueError) as problem:
-        raise ConnectionLost(f"Could not connect to the socket {where}: {_words(problem)}") from problem
+        raise ConnectionLost(f"Could not connect to the socket {where}: {_error_text(problem)}") from problem
     try:
         # asyncio takes a socket for connected that a busy server has put off.
         channel.socket.getpeername()
@@ -76,11 +76,11 @@ async def connect_tcp(
     except TimeoutError as problem:
         raise ConnectionLost(f"{host} port {port} did not answer within {timeout:g} s") from problem
     except (OSError, ValueError, OverflowError) as problem:
-        raise ConnectionLost(f"Could not connect to {host} port {port}: {_words(problem)}") from problem
+        raise ConnectionLost(f"Could not connect to {host} port {port}: {_error_text(problem)}") from problem
     return channel
 
 
-class SocketChannel(StreamChannel, asyncio.Protocol):
+class SocketChannel(LineChannel, asyncio.Protocol):
     """One connected socket; made by the event loop as the protocol of its transport."""
 
     def __init__(
@@ -96,14 +96,14 @@ class SocketChannel(StreamChannel, asyncio.Protocol):
         page can make a browser send a request to any port, with messages for its body.
         """
         super().__init__(max_line)
-        self._doubtful = only_json
+        self._only_json = only_json
         self._connected = connected
         self._gone = asyncio.Event()
         self._peer_ended = asyncio.Event()
         self._closed = False
         self._transport: asyncio.Transport
-        self._incoming: _Incoming
-        self._outgoing: _Outgoing
+        self._incoming: _TransportSource
+        self._outgoing: _TransportSink
 
     @property
     def socket(self) -> socket.socket:
@@ -123,7 +123,7 @@ class SocketChannel(StreamChannel, asyncio.Protocol):
         self._closed = True
         transport = self._transport
         try:
-            self._incoming.drop()
+            self._incoming.discard()
             await self._outgoing.finish()
             if transport.can_write_eof():
                 with contextlib.suppress(OSError, RuntimeError):
@@ -149,8 +149,8 @@ class SocketChannel(StreamChannel, asyncio.Protocol):
             # A peer that vanished without a word is found out some day.
             with contextlib.suppress(OSError):
                 below.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        self._source = self._incoming = _Incoming(wire, self._max_line, self._line, self._ended)
-        self._sink = self._outgoing = _Outgoing(wire)
+        self._source = self._incoming = _TransportSource(wire, self._max_line, self._received, self._ended)
+        self._sink = self._outgoing = _TransportSink(wire)
         # Not at once: asyncio's TLS forgets to send the end of its handshake if it may not read then.
         asyncio.get_running_loop().call_soon(self._incoming.hold)
         # Told when anything waits (with 0, TLS says so when nothing does); TLS may say so at once.
@@ -160,8 +160,8 @@ class SocketChannel(StreamChannel, asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Bytes arrived."""
-        if self._doubtful and (first := data.lstrip()[:1]):
-            self._doubtful = False
+        if self._only_json and (first := data.lstrip()[:1]):
+            self._only_json = False
             if first not in b"{[":
                 self._incoming.end("the peer sends no JSON, as a browser would")
                 self.abort()
@@ -180,7 +180,7 @@ class SocketChannel(StreamChannel, asyncio.Protocol):
         self._gone.set()
         self._peer_ended.set()
         self._outgoing.lose()
-        self._incoming.end(f"the connection broke: {_words(exc)}" if exc else "the connection was closed")
+        self._incoming.end(f"the connection broke: {_error_text(exc)}" if exc else "the connection was closed")
 
     def pause_writing(self) -> None:
         """The system takes no more for now."""
@@ -190,98 +190,96 @@ class SocketChannel(StreamChannel, asyncio.Protocol):
         """The system has taken all there was."""
         self._outgoing.unblock()
 
-    def _line(self, line: bytes | TooLong) -> None:
+    def _received(self, line: bytes | TooLong) -> None:
         if not self._closed:
-            super()._line(line)
+            super()._received(line)
 
     def _ended(self, reason: str | None) -> None:
         if self._receiver is not None and not self._closed:
             self._receiver.disconnected(reason)
 
 
-class _Incoming(Splitting):
-    """Lines out of what a transport reads."""
+class _TransportSource(BufferedSource):
+    """Splits into lines what an asyncio transport reads."""
 
     def __init__(self, transport: asyncio.Transport, limit: int, on_line: OnLine, on_end: OnEnd) -> None:
-        super().__init__(_NO_FD, limit, on_line, on_end)
+        super().__init__(limit, on_line, on_end)
         self._loop = asyncio.get_running_loop()
         self._transport = transport
         self._paused = True
 
     def hold(self) -> None:
-        """Leave what arrives where it is, unless someone receives it already."""
+        """Stop reading, unless a receiver was set meanwhile."""
         if self._paused:
-            self._rest_from_reading()
+            self._pause_reading()
 
     def start(self) -> None:
         """Begin to read."""
         self.resume()
 
     def feed(self, data: bytes) -> None:
-        """Take bytes as they come."""
-        self._take(data)
+        """Accept bytes that the transport has read."""
+        self._feed(data)
 
     def end(self, reason: str | None) -> None:
         """Nothing more will come."""
         self._end(reason)
 
-    def read_rest(self) -> None:
-        """Nothing to do: the transport reads as fast as it can."""
+    def read_available(self) -> None:
+        """Do nothing: the transport reads as fast as it can."""
 
     def stop(self) -> None:
         """Read no more."""
         self._ended = True
-        self._rest_from_reading()
+        self._pause_reading()
 
-    def _rest_from_reading(self) -> None:
+    def _pause_reading(self) -> None:
         if not self._transport.is_closing():
             self._transport.pause_reading()
 
-    def _read_again(self) -> None:
+    def _resume_reading(self) -> None:
         if not self._transport.is_closing():
             self._transport.resume_reading()
 
 
-class _Outgoing(TurnBacklog):
-    """Hands lines to a transport that has nothing else to write."""
+class _TransportSink(BatchingSink):
+    """Writes to an asyncio transport, but only when it has nothing else to write."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
-        super().__init__(_NO_FD, lambda _: None)
+        super().__init__()
         self._transport = transport
-        self._handed = 0
+        self._in_transport = 0
 
     async def finish(self) -> None:
         """Wait until everything is written, up to a bound."""
-        await self._written_out()
+        await self._emptied()
 
     def block(self) -> None:
-        """The transport holds something that the system does not take."""
+        """The transport's buffer is not empty: the system accepts no more."""
         self._blocked = True
 
     def unblock(self) -> None:
-        """The transport holds nothing any more."""
+        """The transport's buffer is empty."""
         self._blocked = False
-        self._size -= self._handed
-        self._handed = 0
-        if self._soon is None:
+        written, self._in_transport = self._in_transport, 0
+        self._unsent.remove(written)
+        if self._scheduled is None:
             self._write()
 
     def lose(self) -> None:
-        """Nobody will take the rest."""
-        self._lost = True
+        """The connection is lost: drop what is buffered."""
         self._lines.clear()
-        self._size = self._handed = 0
-        self._wake()
+        self._in_transport = 0
+        self._unsent.close()
 
     def _write(self) -> None:
-        self._soon = None
+        self._scheduled = None
         if self._lines and not self._blocked:
-            self._lines.append(b"")
-            data = b"\n".join(self._lines)
-            self._lines.clear()
+            data = self._joined()
             self._transport.write(data)
-            self._size = self._handed = self._transport.get_write_buffer_size() if self._blocked else 0
-        self._wake()
+            # The transport may have called `block` meanwhile. TLS adds bytes of its own, so that more may be left.
+            self._in_transport = self._transport.get_write_buffer_size() if self._blocked else 0
+            self._unsent.remove(len(data) - self._in_transport)
 
 
 async def _within(seconds: float, event: asyncio.Event) -> None:
@@ -290,6 +288,6 @@ async def _within(seconds: float, event: asyncio.Event) -> None:
             await event.wait()
 
 
-def _words(problem: Exception) -> str:
+def _error_text(problem: Exception) -> str:
     """What went wrong, without the number of the error."""
     return (isinstance(problem, OSError) and problem.strerror) or str(problem) or type(problem).__name__

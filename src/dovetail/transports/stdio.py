@@ -1,4 +1,4 @@
-"""The server's end of stdio: the real stdin and stdout, kept for the protocol alone.
+"""The server's end of stdio: stdin and stdout, reserved for the protocol.
 
 stdio transport: the server must not write anything to stdout that is not a message. So descriptor 1 is
 pointed at stderr (what a handler or a child process prints goes there) and descriptor 0 at the null
@@ -12,11 +12,12 @@ import os
 import sys
 
 from .base import MAX_LINE, Receiver
-from .fd_channel import StreamChannel
-from .fd_io import line_sink, line_source
+from .line_channel import LineChannel
+from .line_sink import line_sink
+from .line_source import line_source
 
 
-class StdioChannel(StreamChannel):
+class StdioChannel(LineChannel):
     """Lines from stdin, lines to stdout."""
 
     def __init__(self, max_line: int = MAX_LINE) -> None:
@@ -28,11 +29,11 @@ class StdioChannel(StreamChannel):
         """Begin to read."""
         self._receiver = receiver
         self._sink = line_sink(self._output, receiver.disconnected)
-        self._source = line_source(self._input, self._max_line, self._line, receiver.disconnected)
+        self._source = line_source(self._input, self._max_line, self._received, receiver.disconnected)
         self._source.start()
 
     async def close(self) -> None:
-        """Write what is left, then give the standard streams back."""
+        """Write what is left, then restore the standard streams."""
         if self._closed:
             return
         self._closed = True
@@ -46,7 +47,7 @@ class StdioChannel(StreamChannel):
 
 
 def mend_standard_streams() -> None:
-    """Put the null device where a standard stream is closed, before a file of ours gets that number."""
+    """Open the null device where a standard stream is closed, before another file gets its number."""
     for standard in (0, 1, 2):
         try:
             os.fstat(standard)
@@ -59,23 +60,23 @@ def mend_standard_streams() -> None:
 
 
 def _claim_standard_streams() -> tuple[int, int]:
-    """Take stdin and stdout away from everyone else; return descriptors that are ours."""
+    """Redirect descriptors 0 and 1, and return copies of what they were."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         sys.stdout.flush()
-    kept_input, kept_output = os.dup(0), os.dup(1)
+    input_fd, output_fd = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
     os.dup2(2, 1)
     if (reconfigure := getattr(sys.stdout, "reconfigure", None)) is not None:
         reconfigure(line_buffering=True)
-    return kept_input, kept_output
+    return input_fd, output_fd
 
 
-def _release_standard_streams(kept_input: int, kept_output: int) -> None:
+def _release_standard_streams(input_fd: int, output_fd: int) -> None:
     with contextlib.suppress(OSError, ValueError, AttributeError):
         sys.stdout.flush()
-    for kept, standard in ((kept_input, 0), (kept_output, 1)):
+    for kept, standard in ((input_fd, 0), (output_fd, 1)):
         with contextlib.suppress(OSError):
             os.set_blocking(kept, True)
             os.dup2(kept, standard)

@@ -1,8 +1,8 @@
-"""One message a text frame over a WebSocket with the subprotocol `mcp`, on either side.
+"""WebSocket with the subprotocol `mcp`, for client and server: one message in each text frame.
 
-A WebSocket has no half that could be ended alone: a peer that closes reads no more either. Pings are the
-work of what runs below: uvicorn sends them every `ws_ping_interval` seconds, `websockets` every `ping_interval`,
-and both break off when no pong comes. A peer whose messages nobody reads for that long cannot be heard answering.
+A WebSocket has no half-close: a peer that closes reads no more either. The libraries below send the pings: uvicorn
+every `ws_ping_interval` seconds, `websockets` every `ping_interval`, and both close the connection when no pong comes.
+While reading is paused, pongs are not read either: a pause that is longer than the ping timeout ends the connection.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from dovetail.protocol.errors import ConnectionLost, HttpStatus
 from dovetail.types.errors import missing_extra
 from dovetail.wire.lines import TooLong
 
-from .base import HIGH_WATER, MAX_LINE, Receiver
+from .backpressure import ReadGate, UnsentBytes
+from .base import MAX_LINE, Receiver
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -30,8 +31,8 @@ NORMAL, GOING_AWAY, UNSUPPORTED_DATA = 1000, 1001, 1003
 """Why a WebSocket is closed (RFC 6455, section 7.4.1)."""
 
 _CLOSE_SECONDS = 2.0
-_FRAMES_A_TURN = 256
-"""Frames handed out before the loop gets its turn: those of one chunk are all there without waiting."""
+_FRAMES_PER_TURN = 256
+"""Frames that are delivered before the loop gets its turn: reading those of one chunk never waits."""
 
 _ENDS = 512
 
@@ -40,7 +41,7 @@ Send: TypeAlias = "Callable[[dict[str, Any]], Awaitable[None]]"
 
 
 class UpgradeRefused(HttpStatus):
-    """A server answered the handshake with a status and not with a WebSocket."""
+    """A server answered the handshake with an HTTP status instead of a WebSocket."""
 
     def __init__(self, url: str, response: Any) -> None:
         super().__init__(f"{url} answered {_status(response)}, not with a WebSocket", response.status_code, url)
@@ -48,70 +49,64 @@ class UpgradeRefused(HttpStatus):
 
 
 class _Ended(Exception):
-    """The peer is gone."""
+    """The connection is closed; the message says why."""
 
 
 class FrameChannel:
-    """What both sides share: one task that reads, and one that writes while there is something to write."""
+    """Base of both sides: one task that reads, and one that writes while there is something to write."""
 
-    goodbye = NORMAL
-    """The code that tells the peer why we close."""
+    close_code = NORMAL
+    """The code of the close frame."""
 
     def __init__(self, max_message: int = MAX_LINE) -> None:
         self._max_message = max_message
         self._lines: deque[bytes] = deque()
-        self._size = 0
+        self._unsent = UnsentBytes()
+        self._gate = ReadGate()
         self._reader: asyncio.Task[None] | None = None
         self._writer: asyncio.Task[None] | None = None
-        self._waiters: list[asyncio.Future[None]] = []
-        self._may_read = asyncio.Event()
-        self._may_read.set()
-        self._why = ""
-        self._lost = False
+        self._close_reason = ""
         self._closed = False
 
     @property
     def congested(self) -> bool:
         """Whether more than the high-water mark waits to be written."""
-        return self._size > HIGH_WATER
+        return self._unsent.congested
 
     def open(self, receiver: Receiver) -> None:
         """Begin to read."""
         self._reader = asyncio.get_running_loop().create_task(self._read(receiver))
 
     def send(self, line: bytes) -> None:
-        """Queue one message."""
-        if self._lost or self._closed:
+        """Buffer one message."""
+        if self._unsent.closed or self._closed:
             return
         self._lines.append(line)
-        self._size += len(line)
+        self._unsent.add(len(line))
         if self._writer is None:
             self._writer = asyncio.get_running_loop().create_task(self._write())
 
     def flush(self) -> None:
-        """Nothing to do: every message is a frame of its own, written as soon as the task has its turn."""
+        """Do nothing: every message is a frame of its own, written as soon as the task has its turn."""
 
     async def drained(self) -> None:
-        """Wait until the queue is below the high-water mark."""
-        while self.congested and not self._lost:
-            waiter = asyncio.get_running_loop().create_future()
-            self._waiters.append(waiter)
-            await waiter
+        """Wait until the buffer is below the high-water mark, or the connection is lost."""
+        await self._unsent.drained()
 
     def pause(self) -> None:
-        """Take no more frames; what is below then stops reading too."""
-        self._may_read.clear()
+        """Receive no more frames, so that the library below stops reading too."""
+        self._gate.close()
 
     def resume(self) -> None:
-        """Take frames again."""
-        self._may_read.set()
+        """Receive frames again."""
+        self._gate.open()
 
-    def part_with(self, code: int, reason: str) -> None:
-        """Tell the peer this as the reason when it is closed."""
-        self.goodbye, self._why = code, reason
+    def set_close_reason(self, code: int, reason: str) -> None:
+        """Send this code and reason when the channel is closed."""
+        self.close_code, self._close_reason = code, reason
 
     async def close(self) -> None:
-        """Write what is queued within a bounded time, say goodbye, and let go."""
+        """Write what is buffered within a bounded time, send a close frame, and release the connection."""
         if self._closed:
             return
         self._closed = True
@@ -121,44 +116,44 @@ class FrameChannel:
             async with asyncio.timeout(_CLOSE_SECONDS):
                 if self._writer is not None:
                     await asyncio.wait({self._writer})
-                await self._end(self.goodbye, self._why)
+                await self._send_close(self.close_code, self._close_reason)
         except TimeoutError:
             pass
         finally:
-            self._lose()
+            self._drop_unsent()
             tasks = {task for task in (self._reader, self._writer) if task is not None}
             for task in tasks:
                 task.cancel()
             if tasks:
                 await asyncio.wait(tasks)
-            await self._let_go()
+            await self._release()
 
-    async def _take_frame(self) -> str | bytes:
+    async def _receive_frame(self) -> str | bytes:
         """The next frame; raises `_Ended` when there will be none."""
         raise NotImplementedError
 
-    async def _give_frame(self, line: bytes) -> None:
-        """Write a text frame as soon as the peer lets us; raises whatever it likes when there is no peer."""
+    async def _send_frame(self, line: bytes) -> None:
+        """Write a text frame when the peer can receive it; any exception means that the connection is lost."""
         raise NotImplementedError
 
-    async def _end(self, code: int, reason: str) -> None:
+    async def _send_close(self, code: int, reason: str) -> None:
         """Close the WebSocket, unless it is closed."""
         raise NotImplementedError
 
-    async def _let_go(self) -> None:
-        """Give back what the operating system gave, however the goodbye went."""
+    async def _release(self) -> None:
+        """Release what the operating system provides, whether the close frame was sent or not."""
 
     async def _read(self, receiver: Receiver) -> None:
         frames = 0
         try:
             while True:
-                if not self._may_read.is_set():
-                    await self._may_read.wait()
-                frame = await self._take_frame()
-                if not self._may_read.is_set():
-                    await self._may_read.wait()
+                if self._gate.closed:
+                    await self._gate.wait_open()
+                frame = await self._receive_frame()
+                if self._gate.closed:
+                    await self._gate.wait_open()
                 if isinstance(frame, bytes):
-                    self.part_with(UNSUPPORTED_DATA, "messages are text, not binary")
+                    self.set_close_reason(UNSUPPORTED_DATA, "messages are text, not binary")
                     raise _Ended("the peer sent a binary frame; messages are text")
                 line = frame.encode()
                 if len(line) <= self._max_message:
@@ -166,38 +161,28 @@ class FrameChannel:
                 else:
                     receiver.overlong(TooLong(len(line), line[:_ENDS], line[-_ENDS:]))
                 frames += 1
-                if frames % _FRAMES_A_TURN == 0:
+                if frames % _FRAMES_PER_TURN == 0:
                     await asyncio.sleep(0)
         except Exception as problem:
             reason = str(problem) if isinstance(problem, _Ended) else f"reading failed: {problem}"
-        self._lose()
+        self._drop_unsent()
         receiver.disconnected(reason)
 
     async def _write(self) -> None:
         try:
             while self._lines:
                 line = self._lines.popleft()
-                await self._give_frame(line)
-                self._size -= len(line)
-                if self._waiters and not self.congested:
-                    self._wake()
+                await self._send_frame(line)
+                self._unsent.remove(len(line))
         except Exception:
-            # The reader finds out why, and tells; whoever waits for room must not wait for that.
-            self._lose()
+            # The reader finds out why, and reports it; senders that wait must not wait for that.
+            self._drop_unsent()
         finally:
             self._writer = None
 
-    def _lose(self) -> None:
-        self._lost = True
+    def _drop_unsent(self) -> None:
         self._lines.clear()
-        self._size = 0
-        self._wake()
-
-    def _wake(self) -> None:
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+        self._unsent.close()
 
 
 class AsgiWebSocketChannel(FrameChannel):
@@ -207,7 +192,7 @@ class AsgiWebSocketChannel(FrameChannel):
     through and that is above `max_message` is refused alone.
     """
 
-    goodbye = GOING_AWAY
+    close_code = GOING_AWAY
 
     def __init__(self, receive: Receive, send: Send, max_message: int = MAX_LINE) -> None:
         super().__init__(max_message)
@@ -229,18 +214,18 @@ class AsgiWebSocketChannel(FrameChannel):
         await self._send({"type": "websocket.accept", "subprotocol": SUBPROTOCOL if offered else None})
         return True
 
-    async def _take_frame(self) -> str | bytes:
+    async def _receive_frame(self) -> str | bytes:
         event = await self._receive()
         if event["type"] == "websocket.receive":
             text: str | None = event.get("text")
             return text if text is not None else event["bytes"]
         self._over = True
-        raise _Ended(_parting_words(event.get("code"), event.get("reason")))
+        raise _Ended(_close_text(event.get("code"), event.get("reason")))
 
-    async def _give_frame(self, line: bytes) -> None:
+    async def _send_frame(self, line: bytes) -> None:
         await self._send({"type": "websocket.send", "text": line.decode()})
 
-    async def _end(self, code: int, reason: str) -> None:
+    async def _send_close(self, code: int, reason: str) -> None:
         if self._over:
             return
         self._over = True
@@ -305,9 +290,9 @@ class WebSocketChannel(FrameChannel):
         super().__init__(max_message)
         self._connection = connection
         self.headers = _headers(connection.response)
-        """What the server said with the WebSocket."""
+        """The headers of the response that opened the WebSocket."""
 
-    async def _take_frame(self) -> str | bytes:
+    async def _receive_frame(self) -> str | bytes:
         from websockets.exceptions import ConnectionClosed
 
         try:
@@ -315,15 +300,15 @@ class WebSocketChannel(FrameChannel):
         except ConnectionClosed as closed:
             said = closed.rcvd or closed.sent
             code, reason = (said.code, said.reason) if said is not None else (None, None)
-            raise _Ended(_parting_words(code, reason)) from None
+            raise _Ended(_close_text(code, reason)) from None
 
-    async def _give_frame(self, line: bytes) -> None:
+    async def _send_frame(self, line: bytes) -> None:
         await self._connection.send(line, text=True)
 
-    async def _end(self, code: int, reason: str) -> None:
+    async def _send_close(self, code: int, reason: str) -> None:
         await self._connection.close(code, reason)
 
-    async def _let_go(self) -> None:
+    async def _release(self) -> None:
         self._connection.transport.abort()
         await self._connection.wait_closed()
 
@@ -335,11 +320,11 @@ def _library() -> Callable[..., Any]:
     except ImportError as problem:
         raise missing_extra("http", "A WebSocket connection") from problem
 
-    class Directly(connect):
+    class ConnectWithoutRedirects(connect):
         def process_redirect(self, exc: Exception) -> Exception | str:
             return exc
 
-    return Directly
+    return ConnectWithoutRedirects
 
 
 def _headers(response: Any) -> dict[str, str]:
@@ -351,7 +336,7 @@ def _headers(response: Any) -> dict[str, str]:
 
 
 def _status(response: Any) -> str:
-    """The status of a refusal and the beginning of what it says."""
+    """The status of a refusal and the beginning of its body."""
     body: bytes = response.body or b""
     said = " ".join(body[:200].decode(errors="replace").split())
     target = response.headers.get("Location")
@@ -359,8 +344,8 @@ def _status(response: Any) -> str:
     return f"HTTP {response.status_code}{hint}"
 
 
-def _parting_words(code: int | None, reason: str | None) -> str:
-    """Why the peer is gone, for a person."""
+def _close_text(code: int | None, reason: str | None) -> str:
+    """The reason of a disconnection, in words."""
     if code in (NORMAL, GOING_AWAY, 1005):
         return f"the peer closed the connection{f': {reason}' if reason else ''}"
     if code is None or code == 1006:

@@ -160,5 +160,5 @@ class LegacySse:
 def _expire(serving: ConnectionRunner, channel: Channel) -> None:
     """Take nothing new from who came with a token that has ended; calls that run have the grace period."""
     if isinstance(channel, FrameChannel):
-        channel.part_with(UNAUTHORIZED, TOKEN_EXPIRED)
+        channel.set_close_reason(UNAUTHORIZED, TOKEN_EXPIRED)
     serving.stop()

@@ -15,6 +15,7 @@ from dovetail.protocol.envelope import VERSION, meta_of
 from dovetail.protocol.errors import ConnectionLost, DovetailError, InvalidAnswer, LocalError, SessionEnded
 from dovetail.protocol.names import header_paths
 from dovetail.protocol.revisions import REVISIONS, Revision
+from dovetail.transports.backpressure import ReadGate
 from dovetail.transports.base import HIGH_WATER, MAX_LINE, Receiver, RequestChannel
 from dovetail.transports.http.contract import ClientResponse
 from dovetail.transports.http.requester import HttpRequester, media_type, read_all, read_error, unexpected_content
@@ -23,7 +24,7 @@ from dovetail.types.tools import Tool
 from dovetail.wire import codec
 from dovetail.wire.jsonrpc import Id, Notification, Request
 
-from .sse_reader import ReadGate, SseReader, is_answer
+from .sse_reader import SseReader, is_answer
 from .sse_resume import GetStream
 
 logger = logging.getLogger("dovetail")

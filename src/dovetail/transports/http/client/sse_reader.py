@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from dovetail.protocol.errors import ConnectionLost, InvalidAnswer
+from dovetail.transports.backpressure import ReadGate
 from dovetail.transports.http.contract import ClientResponse
 from dovetail.types.bounded_dict import BoundedDict
 from dovetail.wire.codec import Decoded
@@ -19,34 +20,6 @@ MAX_EVENT_IDS = 4096
 """Event ids that are remembered, to recognise events that a server repeats after a reconnection."""
 
 MAX_RETRY_SECONDS = 86_400.0
-
-
-class ReadGate:
-    """Pauses all readers of a channel while its receiver is too slow."""
-
-    def __init__(self) -> None:
-        self._reopened: asyncio.Event | None = None
-
-    @property
-    def closed(self) -> bool:
-        """Whether reading is paused."""
-        return self._reopened is not None
-
-    def close(self) -> None:
-        """Pause reading."""
-        if self._reopened is None:
-            self._reopened = asyncio.Event()
-
-    def open(self) -> None:
-        """Resume reading."""
-        if self._reopened is not None:
-            self._reopened.set()
-            self._reopened = None
-
-    async def wait_open(self) -> None:
-        """Wait while reading is paused."""
-        while self._reopened is not None:
-            await self._reopened.wait()
 
 
 class SseReader:

@@ -1,15 +1,19 @@
-"""What every channel over file descriptors does: lines out through a sink, lines in from a source."""
+"""Base of the channels that carry one message a line: pipes, child processes and sockets."""
 
 from __future__ import annotations
 
 from dovetail.wire.lines import TooLong
 
 from .base import MAX_LINE, Receiver
-from .fd_io import LineSink, LineSource
+from .line_sink import LineSink
+from .line_source import LineSource
 
 
-class StreamChannel:
-    """A channel whose sink and source are there once it is open."""
+class LineChannel:
+    """A channel that sends to a sink and reads from a source.
+
+    A subclass sets both when it is opened; before that, a channel takes nothing and is never congested.
+    """
 
     def __init__(self, max_line: int = MAX_LINE) -> None:
         self._max_line = max_line
@@ -23,17 +27,17 @@ class StreamChannel:
         return self._sink is not None and self._sink.congested
 
     def send(self, line: bytes) -> None:
-        """Queue one message."""
+        """Buffer one message."""
         if self._sink is not None:
             self._sink.send(line)
 
     def flush(self) -> None:
-        """Write what is queued now."""
+        """Write what is buffered now."""
         if self._sink is not None:
             self._sink.flush()
 
     async def drained(self) -> None:
-        """Wait while congested."""
+        """Wait until the channel is not congested, or is lost."""
         if self._sink is not None:
             await self._sink.drained()
 
@@ -47,7 +51,7 @@ class StreamChannel:
         if self._source is not None:
             self._source.resume()
 
-    def _line(self, line: bytes | TooLong) -> None:
+    def _received(self, line: bytes | TooLong) -> None:
         assert self._receiver is not None
         if isinstance(line, bytes):
             self._receiver.received(line)
