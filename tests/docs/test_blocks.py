@@ -1,7 +1,8 @@
-"""Python in the documentation runs: blocks that begin with `# name.py` are written out together and run.
+"""Every Python block of the documentation runs.
 
-Those without a name run too, on their own. What a text block after a block says is what it prints. A block that
-serves over HTTP is there while the others run, and so is what a line `uvicorn …` of a sh block serves.
+The blocks of a page that begin with `# name.py` are written into one folder and run there; blocks without a name run as
+well. If a text block follows, it is the expected output. A block that serves over HTTP runs while the others do, and so
+does a line `uvicorn …` of a sh block.
 """
 
 import contextlib
@@ -29,11 +30,11 @@ SERVES = re.compile(r"""\.run\("http"(?P<port>[^)]*\bport=)?""")
 PORT_GIVEN = re.compile(r"\bport=(\d+)")
 PORT = re.compile(r"\b80\d\d\b")
 EXTRAS = {"telemetry.md": "opentelemetry"}
-"""Pages about what needs a package that Dovetail does without."""
+"""Pages whose examples need a package that is not installed with Dovetail."""
 
 
 def blocks(text: str) -> Iterator[tuple[str | None, str, str | None]]:
-    """Each Python block: its file name if any, the code, the output if a text block follows."""
+    """Yield each Python block: its file name if any, the code, the expected output if a text block follows."""
     for match in BLOCK.finditer(text):
         code, output = match.groups()
         named = NAME.match(code)
@@ -41,16 +42,16 @@ def blocks(text: str) -> Iterator[tuple[str | None, str, str | None]]:
 
 
 def commands(text: str) -> list[str]:
-    """The lines of a page that serve something with uvicorn."""
+    """Return the lines of a page that start uvicorn."""
     return [line for block in SHELL.findall(text) for line in block.splitlines() if line.startswith("uvicorn ")]
 
 
 def other_ports(text: str) -> str:
-    """The page with ports on which nobody listens, so that pages can run at the same time."""
-    text = SERVES.sub(lambda found: found[0] if found["port"] else found[0] + ", port=8000", text)
+    """Return the page with free ports, so that several pages can run at the same time."""
+    text = SERVES.sub(lambda match: match[0] if match["port"] else match[0] + ", port=8000", text)
     used = PORT.findall("\n".join([*(code for _, code, _ in blocks(text)), *commands(text)]))
     ports = {port: str(free_port()) for port in sorted(set(used))}
-    return PORT.sub(lambda found: ports.get(found[0], found[0]), text)
+    return PORT.sub(lambda match: ports.get(match[0], match[0]), text)
 
 
 def listens(port: int) -> bool:
@@ -61,23 +62,23 @@ def listens(port: int) -> bool:
 
 @contextlib.contextmanager
 def served(command: Sequence[str], port: int, folder: Path, env: Mapping[str, str], ends: set[int]) -> Iterator[None]:
-    """A server that listens meanwhile; when told to end, it does so with one of these codes."""
-    said = folder / f"{port}.txt"
-    with said.open("w") as output:
+    """Run a server in the background; at SIGTERM it must exit with one of these codes."""
+    log = folder / f"{port}.txt"
+    with log.open("w") as output:
         process = subprocess.Popen(command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
     try:
         eventually(lambda: process.poll() is not None or listens(port), f"{command} listens")
-        assert process.poll() is None, f"{command}: {said.read_text()}"
+        assert process.poll() is None, f"{command}: {log.read_text()}"
         yield
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) in ends, f"{command}: {said.read_text()}"
+        assert process.wait(20) in ends, f"{command}: {log.read_text()}"
     finally:
         process.kill()
         process.wait()
 
 
 def run_page(text: str, folder: Path) -> dict[str, str]:
-    """Write the blocks of a page into a folder and run each; returns what they printed."""
+    """Write the blocks of a page into a folder and run each; return their output."""
     text = other_ports(text)
     named = {name: (code, output) for name, code, output in blocks(text) if name}
     for name, (code, _) in named.items():
@@ -89,8 +90,8 @@ def run_page(text: str, folder: Path) -> dict[str, str]:
     printed: dict[str, str] = {}
     with contextlib.ExitStack() as servers:
         for name, (code, _) in named.items():
-            if found := SERVES.search(code):
-                port = PORT_GIVEN.search(code, found.start())
+            if call := SERVES.search(code):
+                port = PORT_GIVEN.search(code, call.start())
                 assert port is not None
                 servers.enter_context(served(["python", name], int(port[1]), folder, env, {0}))
         for line in commands(text):
@@ -115,7 +116,7 @@ def run_page(text: str, folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_page_runs(page: Path, tmp_path: Path) -> None:
+def test_every_block_of_a_page_runs(page: Path, tmp_path: Path) -> None:
     if needed := EXTRAS.get(page.name):
         pytest.importorskip(needed, reason=f"{needed} is not installed")
     text = page.read_text()
@@ -125,9 +126,9 @@ def test_the_page_runs(page: Path, tmp_path: Path) -> None:
 
 
 def test_the_readme_shows_a_server_and_a_client(tmp_path: Path) -> None:
-    found = {name: code for name, code, _ in blocks((ROOT / "README.md").read_text())}
-    assert len([line for line in found["server.py"].splitlines()[1:] if line]) <= 10
-    assert len([line for line in found["client.py"].splitlines()[1:] if line]) <= 5
+    code_of = {name: code for name, code, _ in blocks((ROOT / "README.md").read_text())}
+    assert len([line for line in code_of["server.py"].splitlines()[1:] if line]) <= 10
+    assert len([line for line in code_of["client.py"].splitlines()[1:] if line]) <= 5
 
 
 @pytest.mark.parametrize(
@@ -140,6 +141,6 @@ def test_the_readme_shows_a_server_and_a_client(tmp_path: Path) -> None:
         "```python\n# a.py\napp = None\n```\n\n```sh\nuvicorn a:nothing --port 8000\n```\n",
     ],
 )
-def test_a_wrong_page_is_found(page: str, tmp_path: Path) -> None:
+def test_a_page_with_a_failing_block_is_detected(page: str, tmp_path: Path) -> None:
     with pytest.raises(AssertionError):
         run_page(page, tmp_path)

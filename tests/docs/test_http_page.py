@@ -1,4 +1,4 @@
-"""The table of options in docs/http.md names each option there is, with its default."""
+"""The table of options in docs/http.md lists every option with its default."""
 
 import ast
 from pathlib import Path
@@ -16,14 +16,14 @@ ROWS = {
 }
 
 
-def test_every_option_is_there() -> None:
+def test_the_table_lists_every_option() -> None:
     assert set(ROWS) == set(AsgiOptions.__annotations__)
 
 
 @pytest.mark.parametrize("option", ROWS)
-def test_the_default_is_right(option: str) -> None:
-    default, said = getattr(Settings(), option), ROWS[option]
-    if default is None and not said.startswith("`"):
-        assert said  # words for what is chosen where nothing is given
+def test_the_table_has_the_default_of_an_option(option: str) -> None:
+    default, listed = getattr(Settings(), option), ROWS[option]
+    if default is None and not listed.startswith("`"):
+        assert listed  # a description of what is chosen by default
     else:
-        assert ast.literal_eval(said.strip("`")) == default
+        assert ast.literal_eval(listed.strip("`")) == default

@@ -1,4 +1,4 @@
-"""Links within the repository lead somewhere."""
+"""Every link within the repository has a target, and every page is reachable."""
 
 import re
 from pathlib import Path
@@ -13,26 +13,26 @@ HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
 def anchors(page: Path) -> set[str]:
-    """What a page's headings are called in links."""
+    """Return the anchors of a page's headings."""
     headings = HEADING.findall(FENCE.sub("", page.read_text()))
     return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
 
 
 def broken(page: Path) -> list[str]:
-    """The links of a page that lead nowhere; those to other sites are not followed."""
-    found: list[str] = []
+    """Return the links of a page without a target; links to other sites are not followed."""
+    missing: list[str] = []
     for link in LINK.findall(FENCE.sub("", page.read_text())):
         if re.match(r"[a-z]+:", link):
             continue
         path, _, anchor = link.partition("#")
         target = (page.parent / path).resolve() if path else page
         if not target.exists() or (anchor and anchor not in anchors(target)):
-            found.append(link)
-    return found
+            missing.append(link)
+    return missing
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_every_link_leads_somewhere(page: Path) -> None:
+def test_every_link_of_a_page_has_a_target(page: Path) -> None:
     assert broken(page) == []
 
 
@@ -55,7 +55,7 @@ def test_every_page_is_in_the_menu_of_the_site() -> None:
 
 
 @pytest.mark.parametrize("text", ["[a](nothing.md)", "[a](#nothing)", "[a](there.md#nothing)"])
-def test_a_broken_link_is_found(text: str, tmp_path: Path) -> None:
+def test_a_broken_link_is_detected(text: str, tmp_path: Path) -> None:
     (tmp_path / "there.md").write_text("# There it is\n[fine](#there-it-is) [fine](https://example.com)")
     (tmp_path / "page.md").write_text(text)
     assert broken(tmp_path / "there.md") == []

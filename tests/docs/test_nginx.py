@@ -1,4 +1,4 @@
-"""The configuration for nginx in docs/http.md works with a real nginx: calls, events at once, both older ways."""
+"""The nginx configuration in docs/http.md works with a real nginx: calls, events without delay, HTTP+SSE, WebSocket."""
 
 import asyncio
 import contextlib
@@ -39,21 +39,21 @@ http {{
 """
 
 
-def shown() -> str:
-    """The server block of the page."""
-    found = re.search(r"^```nginx\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    assert found is not None
-    return found[1]
+def nginx_block() -> str:
+    """Return the server block of the page."""
+    match = re.search(r"^```nginx\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    assert match is not None
+    return match[1]
 
 
 def without_tls(server: str, port: int, upstream: int) -> str:
-    """The block for a port of the loopback, without the certificate that nobody has here."""
+    """Return the block for a loopback port, without TLS."""
     server = server.replace("listen 443 ssl;", f"listen 127.0.0.1:{port};").replace(":8000", f":{upstream}")
     return re.sub(r"^ *ssl_.*\n", "", server, flags=re.MULTILINE)
 
 
 def below(server: str) -> str:
-    """The block as the page says it is for a prefix."""
+    """Return the block as the page describes it for a prefix."""
     there, instead = (
         "location / {\n        proxy_pass http://127.0.0.1:8000;",
         "location /tools/ {\n        proxy_pass http://127.0.0.1:8000/;",
@@ -64,7 +64,7 @@ def below(server: str) -> str:
 
 @contextlib.asynccontextmanager
 async def proxied(server: Server, block: str, folder: Path, root: str = "") -> AsyncIterator[str]:
-    """The address of an nginx in front of a server."""
+    """Run nginx in front of a server; yield its address."""
     assert NGINX is not None
     port = free_port()
     user = "user root;" if os.geteuid() == 0 else ""  # its workers must get into the folder
@@ -83,44 +83,44 @@ async def proxied(server: Server, block: str, folder: Path, root: str = "") -> A
 
 
 class Shop:
-    """A server with a call that ends only after its progress was heard."""
+    """A server with a call that ends only after the client has received its progress."""
 
     def __init__(self) -> None:
         self.server = Server("shop")
-        self._heard = asyncio.Event()
+        self._progress_received = asyncio.Event()
         self.server.tool(self.brew)
 
     async def brew(self, ctx: Context) -> str:
         await ctx.progress(1, 2)
-        await self._heard.wait()
+        await self._progress_received.wait()
         return "ready"
 
     async def visit(self, url: str, revision: str | None) -> None:
         async with Client(url, revision=revision) as client:
-            assert (await client.call("brew", progress=lambda *_: self._heard.set())).data == "ready"
+            assert (await client.call("brew", progress=lambda *_: self._progress_received.set())).data == "ready"
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-async def test_events_arrive_at_once(revision: str, tmp_path: Path) -> None:
+async def test_events_arrive_through_nginx_without_delay(revision: str, tmp_path: Path) -> None:
     shop = Shop()
-    async with proxied(shop.server, shown(), tmp_path) as url:
+    async with proxied(shop.server, nginx_block(), tmp_path) as url:
         await shop.visit(f"{url}/mcp", revision)
 
 
-async def test_the_two_endpoints(tmp_path: Path) -> None:
+async def test_http_sse_works_behind_nginx(tmp_path: Path) -> None:
     shop = Shop()
-    async with proxied(shop.server, shown(), tmp_path) as url:
+    async with proxied(shop.server, nginx_block(), tmp_path) as url:
         await shop.visit(f"{url}/sse", "2024-11-05")
 
 
-async def test_a_websocket(tmp_path: Path) -> None:
+async def test_a_websocket_works_behind_nginx(tmp_path: Path) -> None:
     shop = Shop()
-    async with proxied(shop.server, shown(), tmp_path) as url:
+    async with proxied(shop.server, nginx_block(), tmp_path) as url:
         await shop.visit(f"{url.replace('http', 'ws')}/mcp/ws", None)
 
 
 @pytest.mark.parametrize("place", ["/tools/mcp", "/tools/sse"])
-async def test_below_a_prefix(place: str, tmp_path: Path) -> None:
+async def test_a_server_below_a_prefix_of_nginx_is_reached(place: str, tmp_path: Path) -> None:
     shop = Shop()
-    async with proxied(shop.server, below(shown()), tmp_path, root="/tools") as url:
+    async with proxied(shop.server, below(nginx_block()), tmp_path, root="/tools") as url:
         await shop.visit(url + place, None)

@@ -1,4 +1,4 @@
-"""The tables in docs/revisions.md say what the revisions themselves say."""
+"""The tables in docs/revisions.md agree with the revisions in the code."""
 
 import re
 from collections.abc import Callable

@@ -39,7 +39,7 @@ KINDS = {
     "intermediary": "binds what is between client and server",
     "authority": "binds an authorization server",
     "later": "belongs to a feature that is not built yet",
-    "definition": "asks for nothing",
+    "definition": "requires nothing",
 }
 """Why a requirement may go without a test, or what a test does not reach."""
 
