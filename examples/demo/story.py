@@ -18,9 +18,9 @@ from typing import NamedTuple
 from scene import SCRIPT, scene
 
 from dovetail import Host
-from dovetail.cli.chat.app import Application
-from dovetail.cli.chat.ui.line_ui import Lines
-from dovetail.cli.terminal.terminal import Closed
+from dovetail.cli.chat.app import ChatApp
+from dovetail.cli.chat.ui.line_ui import LineUI
+from dovetail.cli.terminal.terminal import InputClosed
 from dovetail.host import ScriptedModel
 from dovetail.policy import read_records, verify
 
@@ -101,11 +101,11 @@ class Actor:
         async with self._turn:
             yield
 
-    async def ask(self, prompt: str) -> str:
+    async def prompt(self, prompt: str) -> str:
         """The next thing that the person types."""
         self.narrate()
         if not self._story:
-            raise Closed
+            raise InputClosed
         step = self._story.pop(0)
         assert isinstance(step, Type)
         if step.at not in prompt:
@@ -132,14 +132,14 @@ def paint(text: str, colour: int) -> str:
 async def play(folder: Path) -> None:
     """Open the host as `dovetail host` does, and let the actor use it."""
     actor = Actor(STORY)
-    app = Application(Lines(actor, sys.stdout))
+    app = ChatApp(LineUI(actor, sys.stdout))
     host = Host.from_config(
         folder / "mcp.json",
         folder=folder / "user",
         models=[ScriptedModel.from_file(SCRIPT, pause=0.03 if sys.stdout.isatty() else 0.0)],
         on_approve=app.dialogs.approve,
         on_elicit=app.forms.elicit,
-        on_event=app.happenings.tell,
+        on_event=app.status_lines.on_event,
     )
     actor.narrate()
     async with host:

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("wire", "types", "protocol", "storage", "auth", "transports", "runtime", "server", "client")
+PACKAGES = ("wire", "types", "protocol", "storage", "auth", "transports", "runtime", "server", "client")
 
 
 def broken_contracts(folder: Path, files: dict[str, str]) -> list[str]:
     """The names of the contracts that a tree with these files breaks."""
     package = folder / "dovetail"
-    for room in ROOMS:
-        (package / room).mkdir(parents=True)
-        (package / room / "__init__.py").touch()
+    for layer in PACKAGES:
+        (package / layer).mkdir(parents=True)
+        (package / layer / "__init__.py").touch()
     (package / "__init__.py").touch()
     for name, text in files.items():
         (package / name).parent.mkdir(parents=True, exist_ok=True)
@@ -38,10 +38,10 @@ def broken_contracts(folder: Path, files: dict[str, str]) -> list[str]:
 @pytest.mark.parametrize(
     ("files", "contract"),
     [
-        ({"wire/a.py": "import dovetail.types"}, "Imports point one way"),
-        ({"server/a.py": "import dovetail.client"}, "Imports point one way"),
-        ({"attic/__init__.py": ""}, "Imports point one way"),
-        ({"protocol/a.py": "def f():\n    import time"}, "The rooms without I/O"),
+        ({"wire/a.py": "import dovetail.types"}, "Imports follow the layers"),
+        ({"server/a.py": "import dovetail.client"}, "Imports follow the layers"),
+        ({"attic/__init__.py": ""}, "Imports follow the layers"),
+        ({"protocol/a.py": "def f():\n    import time"}, "Packages without I/O"),
         ({"storage/a.py": "import dovetail.types"}, "Storage holds bytes"),
         (
             {"transports/stdio.py": "import dovetail.storage.x", "storage/x.py": ""},
@@ -49,7 +49,7 @@ def broken_contracts(folder: Path, files: dict[str, str]) -> list[str]:
         ),
         (
             {"transports/stdio.py": "from . import memory", "transports/memory.py": ""},
-            "Transports are strangers",
+            "Transports do not import each other",
         ),
     ],
 )

@@ -85,9 +85,7 @@ class Town:
 def town(*options: str) -> Iterator[Town]:
     with started("-m", "dovetail.cli", "dev-auth", "--port", "0", *options) as authority:
         found = eventually(
-            lambda: (
-                re.search(r"^(http://\S+) gives out tokens", authority.said, re.MULTILINE) or authority.process.poll()
-            ),
+            lambda: re.search(r"^(http://\S+) issues tokens", authority.said, re.MULTILINE) or authority.process.poll(),
             "the issuer is told",
         )
         assert isinstance(found, re.Match), authority.said
@@ -220,7 +218,7 @@ async def test_consent_is_denied(user: User) -> None:
 
 
 async def test_somebody_else_at_the_same_browser(user: User) -> None:
-    user.buttons = ["ada", "I am somebody else", "bob", "Allow"]
+    user.buttons = ["ada", "Switch user", "bob", "Allow"]
     with town("--user", "ada", "--user", "bob") as at:
         async with attended(user), Client(at.url, auth=OAuth()) as client:
             assert await whoami(client) == "bob"

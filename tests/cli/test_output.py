@@ -7,7 +7,7 @@ import pytest
 
 from dovetail.cli import output
 from dovetail.cli.exit_status import explain
-from dovetail.cli.terminal.progress import bar
+from dovetail.cli.terminal.progress import progress_bar
 from dovetail.protocol import errors
 
 
@@ -47,12 +47,12 @@ def test_a_narrow_terminal_wraps_the_last_column(
 
 
 def test_bars_fit_on_one_line() -> None:
-    assert bar(1, 4, "step", 80) == "[######------------------]  25% step"
-    assert bar(9, 4, None, 80).endswith("100%")
-    assert bar(-1, 4, None, 80).endswith("  0%")
-    assert bar(3, None, "three\n\x1b[2J", 80) == r"[3] three \x1b[2J"
-    assert bar(3, 0, None, 80) == "[3]"
-    assert len(bar(1, 2, "x" * 200, 40)) == 39
+    assert progress_bar(1, 4, "step", 80) == "[######------------------]  25% step"
+    assert progress_bar(9, 4, None, 80).endswith("100%")
+    assert progress_bar(-1, 4, None, 80).endswith("  0%")
+    assert progress_bar(3, None, "three\n\x1b[2J", 80) == r"[3] three \x1b[2J"
+    assert progress_bar(3, 0, None, 80) == "[3]"
+    assert len(progress_bar(1, 2, "x" * 200, 40)) == 39
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def test_the_block_prints_what_the_page_says(block: str, tmp_path: Path) -> None
 
 
 def test_every_verb_is_on_the_page() -> None:
-    from dovetail.cli.parser import VERBS
+    from dovetail.cli.parser import COMMANDS
 
-    for verb in VERBS:
-        assert re.search(rf"\b{verb}\b", PAGE), verb
+    for command in COMMANDS:
+        assert re.search(rf"\b{command}\b", PAGE), command

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dovetail.cli.parser import VERBS
+from dovetail.cli.parser import COMMANDS
 from dovetail.protocol.revisions import REVISIONS
 from tests.cli.invoke import DESK, dovetail
 
@@ -13,8 +13,8 @@ from tests.cli.invoke import DESK, dovetail
 def test_without_a_verb_the_verbs_are_named() -> None:
     done = dovetail()
     assert done.code == 1
-    for verb in VERBS:
-        assert f"\n  {verb} " in done.out
+    for command in COMMANDS:
+        assert f"\n  {command} " in done.out
 
 
 def test_the_version() -> None:
@@ -23,15 +23,15 @@ def test_the_version() -> None:
     assert dovetail("--version").out == f"dovetail {__version__}\n"
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_has_help(verb: str) -> None:
-    done = dovetail(verb, "--help")
-    assert done.code == 0 and done.out.startswith(f"usage: dovetail {verb}")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_verb_has_help(command: str) -> None:
+    done = dovetail(command, "--help")
+    assert done.code == 0 and done.out.startswith(f"usage: dovetail {command}")
 
 
 def test_a_verb_that_is_nearly_right() -> None:
     done = dovetail("lst")
-    assert (done.code, done.err.splitlines()[0]) == (1, "dovetail: there is no verb 'lst'; did you mean list?")
+    assert (done.code, done.err.splitlines()[0]) == (1, "dovetail: there is no command 'lst'; did you mean list?")
 
 
 def test_list_shows_tables() -> None:

@@ -34,7 +34,7 @@ def test_the_play_shows_everything_and_ends(tmp_path: Path) -> None:
         "May hotels be reached?",
         "[ ] search",
         "May the tool weather of almanac be called?",
-        "── hotels asks you",
+        "── hotels asks for input",
         "  | Which room in Lisbon?",
         "arguments, edited:",
         "~ notes://all of notes has changed",

@@ -1,4 +1,4 @@
-"""The command `dovetail`: one file a verb, listed in `verbs.py`."""
+"""The `dovetail` command; its subcommands are listed in `parser.py`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and give its exit code."""
+    """Run the command and return its exit code."""
     from .main import run_command
 
     return run_command(argv)

@@ -1,4 +1,4 @@
-"""`python -m dovetail.cli` is the command where the script is not on the path."""
+"""`python -m dovetail.cli` runs the command where the `dovetail` script is not on the path."""
 
 import sys
 

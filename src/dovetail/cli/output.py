@@ -1,4 +1,4 @@
-"""What a command prints on stdout: tables and texts for people, one JSON object for scripts."""
+"""Output to stdout: tables and text for users, one JSON object for scripts."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ Rows: TypeAlias = "Sequence[Sequence[str]]"
 _GAP = "  "
 _NARROW = 20
 _BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""Characters that make a text look like another one."""
+"""Bidirectional controls, which can make text look like other text."""
 
 
 def printable(text: str) -> str:
-    """A text that cannot move the cursor, hide what stands before it, or retitle a terminal."""
+    """Escape control characters, so that text cannot move the cursor, hide other text or set the title."""
     return "".join(_shown(char) for char in text.replace("\r\n", "\n"))
 
 
 def width_of(text: str) -> int:
-    """How many columns of a terminal a line takes."""
+    """The number of terminal columns that a line takes."""
     return sum(_cells(char) for char in text)
 
 
 def cut(text: str, room: int) -> str:
-    """As much of a line as so many columns hold."""
+    """Truncate a line to a number of columns."""
     used = 0
     for place, char in enumerate(text):
         used += _cells(char)
@@ -48,13 +48,13 @@ def show_json(value: Any) -> None:
 
 
 def show_text(text: str) -> None:
-    """Print a text as it is; on a terminal only what is harmless."""
+    """Print text; on a terminal with control characters escaped."""
     text = printable(text) if sys.stdout.isatty() else text
     sys.stdout.write(text if text.endswith("\n") else text + "\n")
 
 
 def show_value(value: Any) -> None:
-    """Print a JSON value for people: a list of flat objects as a table, other ones indented."""
+    """Print a JSON value for users: a list of flat objects as a table, anything else indented."""
     columns = _columns(value)
     if columns:
         show_table(None, columns, [[_cell(row.get(name)) for name in columns] for row in value])
@@ -71,7 +71,7 @@ def show_value(value: Any) -> None:
 
 
 def show_table(title: str | None, columns: Sequence[str], rows: Rows) -> None:
-    """Print a table; the last column is wrapped to what the terminal has left."""
+    """Print a table; the last column is wrapped to the width that is left."""
     if sys.stdout.isatty():
         rows = [[printable(cell) for cell in row] for row in rows]
         columns = [printable(name) for name in columns]
@@ -88,7 +88,7 @@ def show_table(title: str | None, columns: Sequence[str], rows: Rows) -> None:
 
 
 def heading(text: str) -> str:
-    """The first line of a text, which is all that a table has room for."""
+    """The first line of a text, for a table cell."""
     return text.strip().split("\n", 1)[0]
 
 
@@ -104,11 +104,11 @@ def _table(columns: Sequence[str], rows: Rows, width: int | None) -> list[str]:
         )
         last = [row[-1]] if room is None else textwrap.wrap(row[-1], room) or [""]
         lines += [(head if first == 0 else indent) + part for first, part in enumerate(last)]
-    lines.insert(1, _GAP + _GAP.join("-" * size for size in _fitting(widths, room)))
+    lines.insert(1, _GAP + _GAP.join("-" * size for size in _limited_widths(widths, room)))
     return [line.rstrip() for line in lines]
 
 
-def _fitting(widths: list[int], room: int | None) -> list[int]:
+def _limited_widths(widths: list[int], room: int | None) -> list[int]:
     return widths if room is None else [*widths[:-1], min(widths[-1], room)]
 
 
@@ -119,7 +119,7 @@ def _cells(char: str) -> int:
 
 
 def _columns(value: Any) -> list[str]:
-    """The columns of a list of objects that hold nothing but single values; none if it is something else."""
+    """The columns of a list of flat objects; empty for any other value."""
     names: dict[str, None] = {}
     for row in cast("list[Any]", value) if isinstance(value, list) else []:
         if not isinstance(row, dict):
@@ -140,7 +140,7 @@ def _cell(value: Any) -> str:
 
 
 def _rich() -> bool:
-    """Whether rich, which the extra `cli` brings, is to draw; only people look at a terminal."""
+    """Whether to draw with rich (from the extra `cli`): only on a terminal."""
     return sys.stdout.isatty() and importlib.util.find_spec("rich") is not None
 
 

@@ -70,8 +70,8 @@ def test_edited_arguments_are_those_that_the_server_gets(tmp_path: Path) -> None
         terminal.ready()
         terminal.say("please add")
         terminal.answer("[e] edit", "e")
-        terminal.answer("Ctrl-S or Esc Enter: done", CLEAR + '{"a": 40, "b": "two"}' + CTRL_S)
-        terminal.until("  b: ", "Ctrl-S or Esc Enter: done")
+        terminal.answer("Ctrl-S or Esc Enter: save", CLEAR + '{"a": 40, "b": "two"}' + CTRL_S)
+        terminal.until("  b: ", "Ctrl-S or Esc Enter: save")
         terminal.type(CLEAR + '{"a": 40, "b": 2}' + CTRL_S)
         terminal.until("arguments, edited:", '"a": 40')
         terminal.answer("[e] edit", "y")
@@ -93,7 +93,7 @@ def test_a_form_names_the_server_and_is_filled_in(tmp_path: Path) -> None:
         terminal.ready()
         terminal.say("plan a trip")
         terminal.answer("[y] once", "y")
-        terminal.until("── desk asks you", "| Where do we send the bill?")
+        terminal.until("── desk asks for input", "| Where do we send the bill?")
         for label, text in (
             ("Your name:", "A"),
             ("at least 2 characters", "Ann"),
@@ -137,7 +137,7 @@ def test_a_server_that_asks_a_model_is_asked_about_twice(tmp_path: Path) -> None
         terminal.until("May desk see what the model said?", "| 42")
         terminal.until_last("[y] once")
         terminal.type("e")
-        terminal.answer("Ctrl-S or Esc Enter: done", CLEAR + "43" + CTRL_S)
+        terminal.answer("Ctrl-S or Esc Enter: save", CLEAR + "43" + CTRL_S)
         terminal.until("| 43")
         terminal.until_last("[y] once")
         terminal.type("y")
@@ -193,7 +193,7 @@ def test_ctrl_c_clears_a_line_and_twice_at_an_empty_one_leaves(tmp_path: Path) -
         terminal.until_gone("never said")
         terminal.until_prompt()
         terminal.type(CTRL_C)
-        terminal.until("Once more Ctrl-C, or Ctrl-D, leaves.")
+        terminal.until("Press Ctrl-C again, or Ctrl-D, to quit.")
         terminal.until_prompt()
         terminal.type(CTRL_C)
         assert terminal.end() == 0
@@ -222,14 +222,14 @@ def test_without_colours_none_are_shown(tmp_path: Path) -> None:
 
 def test_without_a_model_it_inspects_and_says_how_to_add_one(tmp_path: Path) -> None:
     with AtHost(tmp_path, model=False) as terminal:
-        seen = terminal.until("There is no model to talk to", "OPENAI_API_KEY")
+        seen = terminal.until("No model is configured", "OPENAI_API_KEY")
         assert "models.toml" in seen.replace("\n", "")
         terminal.ready()
         terminal.say("/call desk__add a=2 b=3")
         terminal.answer("[y] once", "y")
         assert "| 5" in terminal.until("| 5")
         terminal.say("hello")
-        terminal.until("there is no model to talk to")
+        terminal.until("no model is configured")
         assert terminal.leave() == 0
 
 
@@ -358,5 +358,5 @@ def test_a_model_with_nothing_to_say(tmp_path: Path) -> None:
     with AtHost(tmp_path) as terminal:
         terminal.ready()
         terminal.say("be quiet")
-        terminal.until("(the model had nothing to say)")
+        terminal.until("(the model gave no answer)")
         assert terminal.leave() == 0

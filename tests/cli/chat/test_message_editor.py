@@ -32,7 +32,7 @@ def test_texts_are_changed_left_out_and_added() -> None:
 @pytest.mark.parametrize(
     ("draft", "said"),
     [
-        ("no head", "whose message"),
+        ("no head", "must name the role"),
         ("", "no message is left"),
         ("=== user ===\n  \n", "no message is left"),
         ("=== user [9: image image/png] ===", "number 9"),
@@ -53,7 +53,7 @@ def test_an_answer_keeps_what_is_no_text() -> None:
     answer = CreateMessageResult("assistant", [Text("old"), PICTURE], "small")
     assert edited_answer(answer, "new").content == [Text("new"), PICTURE]
     assert edited_answer(answer, " ").content == PICTURE
-    with pytest.raises(ValueError, match="nothing is left"):
+    with pytest.raises(ValueError, match="the answer is empty"):
         edited_answer(CreateMessageResult("assistant", Text("old"), "small"), "")
 
 

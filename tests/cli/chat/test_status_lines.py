@@ -4,8 +4,8 @@ import io
 from contextlib import nullcontext
 from typing import Any
 
-from dovetail.cli.chat.status_lines import Happenings
-from dovetail.cli.chat.ui.line_ui import Lines
+from dovetail.cli.chat.status_lines import StatusLines
+from dovetail.cli.chat.ui.line_ui import LineUI
 from dovetail.host.events import HostEvent, ResourceChange, ServerStatus
 
 
@@ -15,15 +15,15 @@ class Nobody:
     def question(self) -> Any:
         return nullcontext()
 
-    async def ask(self, prompt: str) -> str:
+    async def prompt(self, prompt: str) -> str:
         raise AssertionError(prompt)
 
 
 def told(*events: HostEvent) -> str:
     page = io.StringIO()
-    happenings = Happenings(Lines(Nobody(), page))
+    happenings = StatusLines(LineUI(Nobody(), page))
     for event in events:
-        happenings.tell(event)
+        happenings.on_event(event)
     return page.getvalue()
 
 

@@ -5,7 +5,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from dovetail.cli.chat.tool_form import fill, problems_of
-from dovetail.cli.chat.ui.line_ui import Lines
+from dovetail.cli.chat.ui.line_ui import LineUI
 
 
 class Typist:
@@ -18,14 +18,14 @@ class Typist:
     def question(self) -> Any:
         return nullcontext()
 
-    async def ask(self, prompt: str) -> str:
+    async def prompt(self, prompt: str) -> str:
         self._page.write(f"{prompt}\n")
         return self._answers.pop(0)
 
 
 async def filled(schema: dict[str, Any], *answers: str) -> tuple[dict[str, Any] | None, str]:
     page = io.StringIO()
-    given = await fill(Lines(Typist(page, *answers), page), schema)
+    given = await fill(LineUI(Typist(page, *answers), page), schema)
     return given, page.getvalue()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.chat.at_host import CLEAR, CTRL_C, CTRL_S, DOWN, ENTER, YOU, AtHost
-from tests.cli.commands.test_login import Desk
+from tests.cli.commands.test_logins import Desk
 from tests.client.rotating import Rotating
 from tests.support.model_endpoint import endpoint, openai_answer
 
@@ -28,7 +28,7 @@ def test_a_prompt_is_found_completed_looked_at_edited_and_sent(tmp_path: Path) -
         seen = terminal.until("/mcp.desk.letter of desk", "[e] edit")
         assert "Write a keen letter to Ann." in seen
         terminal.type("e")
-        terminal.answer("Ctrl-S or Esc Enter: done", CLEAR + "=== user ===\rWrite a long letter." + CTRL_S)
+        terminal.answer("Ctrl-S or Esc Enter: save", CLEAR + "=== user ===\rWrite a long letter." + CTRL_S)
         terminal.until("Write a long letter.")
         terminal.until_last("[y] send")
         terminal.type("y")
@@ -44,7 +44,7 @@ def test_arguments_of_a_prompt_are_asked_for_with_the_servers_suggestions(tmp_pa
         terminal.type("s")
         terminal.until("stern")
         terminal.type("tern" + ENTER)
-        terminal.until("Write a stern letter to the bank.", "[n] leave it")
+        terminal.until("Write a stern letter to the bank.", "[n] cancel")
         terminal.type("n")
         terminal.until_prompt()
         assert "Dear all." not in terminal.transcript
@@ -77,9 +77,9 @@ def test_a_tool_is_switched_off_looked_at_and_run_by_hand(tmp_path: Path) -> Non
         terminal.answer("b (integer, optional) [1]:", ENTER)
         terminal.until('"a": 40', "[e] edit")
         terminal.type("e")
-        terminal.answer("Ctrl-S or Esc Enter: done", CLEAR + '{"a": 41}' + CTRL_S)
+        terminal.answer("Ctrl-S or Esc Enter: save", CLEAR + '{"a": 41}' + CTRL_S)
         terminal.until('"a": 41')
-        terminal.until_last("[y] call it")
+        terminal.until_last("[y] call")
         terminal.type("y")
         terminal.until("May the tool add of desk be called?")
         terminal.until_last("[w] no, because")
@@ -130,18 +130,18 @@ def test_a_changed_tool_is_held_back_until_its_difference_is_approved(tmp_path: 
         terminal.leave()
     with AtHost(tmp_path, server=MOODY) as terminal:
         terminal.until("desk is ready")
-        terminal.until("Take it up?", "wants more")
+        terminal.until("Accept it?", "wants more")
         terminal.answer("[n] no", "n")
         terminal.say("/tools")
-        terminal.until("[!] greet", "held back")
+        terminal.until("[!] greet", "withheld")
         terminal.type("r")
-        terminal.until("cannot be run: it is held back")
+        terminal.until("cannot be run: it is withheld")
         terminal.until_last("[b] back to the list")
         terminal.type("b")
         terminal.until("Space on/off")
         terminal.type("a")
         terminal.until_seen("Greets, and wants more.")
-        terminal.until_last("[y] take it up")
+        terminal.until_last("[y] accept")
         terminal.type("y")
         terminal.until("> [x] greet")
 
@@ -158,17 +158,17 @@ def test_resources_are_browsed_read_saved_and_attached(tmp_path: Path) -> None:
         terminal.type("b")
         terminal.until("Enter read")
         terminal.type("s")
-        terminal.answer("into the file:", str(tmp_path / "saved") + ENTER)
-        terminal.until("14 bytes are in")
+        terminal.answer("  file:", str(tmp_path / "saved") + ENTER)
+        terminal.until("Wrote 14 bytes to")
         terminal.type("t")
-        terminal.until("goes along with your next message")
+        terminal.until("will be sent with your next message")
         terminal.type("q")
         terminal.say("what is this")
         terminal.until("I read the note.")
         assert "attached, about" in terminal.transcript
         assert (tmp_path / "saved").read_bytes() == b"Back at nine.\n"
         terminal.say(f"/save 1 {tmp_path / 'saved'}")
-        terminal.until("is there already")
+        terminal.until("already exists")
 
 
 def test_a_template_is_filled_in_with_suggestions(tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_servers_are_seen_disabled_and_trusted(tmp_path: Path) -> None:
         terminal.type("b")
         terminal.until("e enable/disable")
         terminal.type("t")
-        terminal.until("would be believed")
+        terminal.until("would be trusted")
         terminal.until_last("[y] trust desk")
         terminal.type("y")
         terminal.until("ready", "trusted", "e enable/disable")
@@ -241,9 +241,9 @@ def test_messages_that_went_by_are_shown_narrowed_and_saved(tmp_path: Path) -> N
         assert {line["direction"] for line in saved} == {"sent", "received"}
         assert any(json.loads(line["message"]).get("method") == "tools/list" for line in saved)
         terminal.say("/traffic nobody-said-this")
-        terminal.until("No message went by that has 'nobody-said-this'.")
+        terminal.until("No message with 'nobody-said-this'.")
         terminal.say("/traffic follow desk")
-        terminal.answer("Ctrl-C ends it.", CTRL_C)
+        terminal.answer("Ctrl-C stops it.", CTRL_C)
         terminal.until("(stopped)")
         terminal.say("/log desk")
         terminal.until_prompt()
@@ -302,7 +302,7 @@ async def test_a_prompt_as_it_is_reaches_the_model_as_its_servers(tmp_path: Path
                 terminal.say("/mcp.desk.letter to=Bob tone=kind")
                 terminal.until_last("[y] send")
                 terminal.type("e")
-                terminal.answer("Ctrl-S or Esc Enter: done", CLEAR + "=== user ===\rWrite to Bob." + CTRL_S)
+                terminal.answer("Ctrl-S or Esc Enter: save", CLEAR + "=== user ===\rWrite to Bob." + CTRL_S)
                 terminal.until("| Write to Bob.")
                 terminal.until_last("[y] send")
                 terminal.type("y")

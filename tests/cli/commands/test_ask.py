@@ -70,10 +70,10 @@ def test_what_would_be_asked_is_refused(rules: tuple[str, ...], folder: Path) ->
 def test_a_refusal_says_which_option_would_help(folder: Path) -> None:
     done = ask(folder, "add it up", "--launch", "desk", "--allow", "desk__ad")
     assert "--allow desk__ad: there is no such tool; did you mean desk__add?" in done.err
-    assert "desk: add was refused: nobody is asked here; --allow desk__add lets it be called\n" in done.err
+    assert "desk: add was refused: it needs approval; --allow desk__add approves it\n" in done.err
     done = ask(folder, "add it up")
-    assert done.err.count("desk is not there") == 1
-    assert "desk is not there: nobody approved its start; --launch desk starts it unasked\n" in done.err
+    assert done.err.count("desk is not ready") == 1
+    assert "desk is not ready: its launch is not approved; --launch desk approves it\n" in done.err
 
 
 def test_a_server_whose_key_looks_like_a_tool(folder: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_server_whose_key_looks_like_a_tool(folder: Path) -> None:
 def test_a_server_that_nobody_let_start_is_named(folder: Path) -> None:
     done = ask(folder, "hello")
     assert done.code == 0 and done.out == "Hello, Grüße.\n"
-    assert "desk is not there" in done.err
+    assert "desk is not ready" in done.err
 
 
 def test_rules_come_from_a_file_too(folder: Path) -> None:
@@ -114,15 +114,15 @@ def test_a_question_comes_from_stdin_and_resources_go_along(folder: Path) -> Non
     [
         (["q", "--config", "no.json"], "there is no file no.json"),
         (["q", "--model", "nothing"], "there is no model 'nothing'"),
-        (["q", "--model", "cloud:x"], "names no model"),
-        (["q", "--allow", "__x"], "is no pattern for tools"),
+        (["q", "--model", "cloud:x"], "is not a model"),
+        (["q", "--allow", "__x"], "is not a pattern for tools"),
         (["q", "--allow", "dsk__add"], "--allow names no server 'dsk'; did you mean desk?"),
         (["q", "--deny", "other"], "--deny names no server 'other'; there are desk"),
         (["q", "--launch", "dask"], "--launch names no server 'dask'; did you mean desk?"),
         (["q", "--attach", "desk"], "is not of the form SERVER=URI"),
         (["q", "--policy", "no.toml"], "there is no file no.toml"),
-        (["q", "--interactive"], "--interactive needs a person"),
-        ([" "], "there is nothing to ask"),
+        (["q", "--interactive"], "--interactive needs a terminal"),
+        ([" "], "the question is empty"),
     ],
 )
 def test_what_is_wrong_with_the_command_is_said(more: list[str], said: str, folder: Path) -> None:
@@ -163,7 +163,7 @@ async def test_a_model_that_says_no_has_its_exit_code(status: int, code: int, sa
 def test_no_answer_is_an_error(folder: Path) -> None:
     (folder / "talk.json").write_text('{"": [{"say": " "}]}')
     done = ask(folder, "hello", "--launch", "desk", "--format", "json")
-    assert (done.code, done.error["code"]) == (5, "invalid_answer") and "it said nothing" in done.error["message"]
+    assert (done.code, done.error["code"]) == (5, "invalid_answer") and "it was empty" in done.error["message"]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="descriptors are closed by a POSIX shell")

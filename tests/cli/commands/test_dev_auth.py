@@ -35,7 +35,7 @@ class Authority:
             lines.append(self.process.stdout.readline())
             assert lines[-1], lines
         self.said = "".join(lines)
-        found = re.search(r"^(\S+) gives out tokens", self.said, re.MULTILINE)
+        found = re.search(r"^(\S+) issues tokens", self.said, re.MULTILINE)
         assert found is not None
         self.issuer = found[1]
 
@@ -57,7 +57,7 @@ def authority(*options: str) -> Iterator[Authority]:
 def test_it_says_what_it_is_and_how_to_use_it() -> None:
     with authority("--port", "0", "--token-seconds", "5", "--resource", "http://127.0.0.1:8123/mcp") as it:
         assert it.said.startswith("FOR DEVELOPMENT ONLY")
-        assert "good for 5 s" in it.said
+        assert "lifetime of 5 s" in it.said
         lines = [line.strip() for line in it.said.splitlines() if line.startswith("    ")]
         assert len(lines) == 3
         names: dict[str, object] = {}

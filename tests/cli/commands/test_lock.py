@@ -134,5 +134,5 @@ def test_what_the_rules_forbid_is_not_started(shop: Shop) -> None:
     (shop.folder / "mcp.policy.toml").write_text('[[rules]]\nverdict = "deny"\nserver = "shop"\n')
     done = shop.lock("--yes")
     assert done.code == 5
-    assert "The policy keeps 'shop' from starting" in done.err
+    assert "The policy forbids starting 'shop'" in done.err
     assert not (shop.folder / "mcp.lock").exists()

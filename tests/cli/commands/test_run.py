@@ -195,7 +195,7 @@ def test_a_server_that_cannot_start_says_so_until_it_can(tmp_path: Path) -> None
     with EnvelopeReloading(tmp_path / "server.py") as server:
         assert server.version() == "1"
         write(server.file, "raise SystemExit('not today')\n")
-        eventually(lambda: "starts again when a file changes" in server.stderr, "the end was seen")
+        eventually(lambda: "restarts when a file changes" in server.stderr, "the end was seen")
         error = server.ask("tools/list")["error"]
         assert error["code"] == -32603 and "not today" in error["message"]
         server.change("2")

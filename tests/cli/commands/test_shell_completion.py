@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dovetail.cli.options.candidates import FILES, candidates
-from dovetail.cli.parser import VERBS
+from dovetail.cli.parser import COMMANDS
 from tests.cli.invoke import COMMAND, dovetail, environment
 
 
@@ -44,7 +44,7 @@ def test_candidates(line: str, offered: list[str]) -> None:
 
 
 def test_all_verbs_are_offered() -> None:
-    assert set(VERBS) <= set(candidates([""]))
+    assert set(COMMANDS) <= set(candidates([""]))
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

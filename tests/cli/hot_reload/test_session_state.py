@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dovetail.cli.hot_reload.session_state import Continuity
+from dovetail.cli.hot_reload.session_state import ReloadedSession
 from tests.support.raw import ENVELOPE_META
 
 INITIALIZE = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "x"}}
@@ -18,8 +18,8 @@ def result(id: Any, **result: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": id, "result": result}
 
 
-def greeted() -> Continuity:
-    continuity = Continuity()
+def greeted() -> ReloadedSession:
+    continuity = ReloadedSession()
     continuity.from_client(INITIALIZE)
     continuity.from_server(result(1, capabilities=CAPABILITIES))
     continuity.from_client(INITIALIZED)
@@ -27,7 +27,7 @@ def greeted() -> Continuity:
 
 
 def test_messages_pass_untouched() -> None:
-    continuity = Continuity()
+    continuity = ReloadedSession()
     for message in (INITIALIZE, INITIALIZED, request("a", "tools/list"), result(5), {"jsonrpc": "2.0"}):
         assert continuity.from_client(message) is message
     for message in (result(1), result("a"), {"jsonrpc": "2.0", "method": "notifications/message"}):
@@ -36,21 +36,21 @@ def test_messages_pass_untouched() -> None:
 
 def test_a_new_process_hears_the_handshake_again_and_the_client_does_not() -> None:
     continuity = greeted()
-    first, second = continuity.greeting()
+    first, second = continuity.replay_messages()
     assert second is INITIALIZED
     assert {**first, "id": 1} == INITIALIZE
     assert continuity.from_server(result(first["id"])) is None
-    assert [message["method"] for message in continuity.news()] == [
+    assert [message["method"] for message in continuity.change_notifications()] == [
         "notifications/tools/list_changed",
         "notifications/resources/list_changed",
     ]
 
 
 def test_a_handshake_that_failed_is_not_repeated() -> None:
-    continuity = Continuity()
+    continuity = ReloadedSession()
     continuity.from_client(INITIALIZE)
     continuity.from_server({"jsonrpc": "2.0", "id": 1, "error": {"code": -1, "message": "no"}})
-    assert continuity.greeting() == [] and continuity.news() == []
+    assert continuity.replay_messages() == [] and continuity.change_notifications() == []
 
 
 def test_level_and_subscriptions_are_repeated() -> None:
@@ -66,7 +66,7 @@ def test_level_and_subscriptions_are_repeated() -> None:
     ):
         continuity.from_client(request(id, method, **params))
         continuity.from_server(result(id))
-    repeated = continuity.greeting()[2:]
+    repeated = continuity.replay_messages()[2:]
     assert [message["params"] for message in repeated] == [{"level": "error"}, {"uri": "a:2"}]
     assert all(continuity.from_server(result(message["id"])) is None for message in repeated)
 
@@ -78,17 +78,17 @@ def test_who_waits_is_told_when_a_process_ends() -> None:
     continuity.from_client(request(6, "tools/call"))
     continuity.from_client({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 6}})
     continuity.from_server(result("5"))
-    assert continuity.waiting
-    [told] = continuity.ended("gone")
+    assert continuity.has_pending
+    [told] = continuity.process_exited("gone")
     assert (told["id"], told["error"]) == (5, {"code": -32603, "message": "gone"})
-    assert not continuity.waiting and continuity.ended("gone") == []
+    assert not continuity.has_pending and continuity.process_exited("gone") == []
 
 
 def test_an_answer_for_the_old_process_does_not_reach_the_new_one() -> None:
     continuity = greeted()
     first = continuity.from_server(request(1, "elicitation/create"))
     assert first is not None
-    [told] = continuity.ended("gone")
+    [told] = continuity.process_exited("gone")
     assert told["method"] == "notifications/cancelled" and told["params"]["requestId"] == first["id"]
     second = continuity.from_server(request(1, "elicitation/create"))
     assert second is not None and second["id"] != first["id"]
@@ -109,24 +109,24 @@ def test_a_question_taken_back_is_named_as_the_client_knows_it() -> None:
 
 
 def test_a_subscription_goes_on_without_a_second_acknowledgement() -> None:
-    continuity = Continuity()
+    continuity = ReloadedSession()
     listen = request("l", "subscriptions/listen", notifications={"promptsListChanged": True}, _meta=ENVELOPE_META)
     meta = {"_meta": {"io.modelcontextprotocol/subscriptionId": "l"}}
     acknowledged = {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": meta}
     continuity.from_client(listen)
     assert continuity.from_server(acknowledged) is acknowledged
-    assert not continuity.waiting and continuity.ended("gone") == []
-    assert continuity.greeting() == [listen]
+    assert not continuity.has_pending and continuity.process_exited("gone") == []
+    assert continuity.replay_messages() == [listen]
     assert continuity.from_server(acknowledged) is None
     assert continuity.from_server(acknowledged) is acknowledged
-    assert continuity.news() == [
+    assert continuity.change_notifications() == [
         {"jsonrpc": "2.0", "method": "notifications/prompts/list_changed", "params": meta},
     ]
 
 
 def test_only_requests_are_refused() -> None:
-    continuity = Continuity()
-    assert continuity.refused(INITIALIZED, "down") is None
-    assert continuity.refused(result(1), "down") is None
-    refusal = continuity.refused(request(7, "tools/list"), "down")
+    continuity = ReloadedSession()
+    assert continuity.error_response(INITIALIZED, "down") is None
+    assert continuity.error_response(result(1), "down") is None
+    refusal = continuity.error_response(request(7, "tools/list"), "down")
     assert refusal is not None and refusal["id"] == 7 and refusal["error"]["message"] == "down"

@@ -76,7 +76,7 @@ class TestAdd:
     def test_a_file_that_will_be_looked_for_elsewhere(self, place: Place) -> None:
         (place.project / "server.py").touch()
         done = place.run("add", "one", "--", "python", "server.py")
-        assert done.code == 0 and "server.py is looked for wherever a host is started" in done.err
+        assert done.code == 0 and "server.py is resolved in the folder where a host starts" in done.err
         assert place.run("add", "two", "--cwd", ".", "--", "python", "server.py").err == ""
         found = place.entry("two").spec
         assert found is not None and found.cwd == str(place.project)
@@ -297,10 +297,10 @@ class TestTogether:
     def test_where_else_a_server_stands_and_who_shares_it(self, place: Place) -> None:
         (place.project / ".git").mkdir()
         file = place.put(place.project / ".cursor/mcp.json", {"mcpServers": {"a": {"command": "x"}}})
-        assert f"it stands in {file}: --file {file}" in place.run("disable", "a").err
-        assert "whoever shares it" in place.run("disable", "a", "--file", str(file)).err
+        assert f"it is in {file}: use --file {file}" in place.run("disable", "a").err
+        assert "everyone who shares" in place.run("disable", "a", "--file", str(file)).err
         told = place.run("add", "b", "--file", str(file), "--env", f"TOKEN={SECRET}", "--", "x").err
-        assert "is a file of cursor, which cannot fill in ${input:" in told
+        assert "belongs to cursor, which has no ${input:" in told
 
     def test_what_could_not_be_done_is_in_the_record(self, place: Place) -> None:
         place.put(place.project / "file", "")

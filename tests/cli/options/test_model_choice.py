@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dovetail.cli.options.model_choice import Configured, find_models, how_to_add, read_word
+from dovetail.cli.options.model_choice import ModelConfig, find_models, model_help, parse_model
 from dovetail.cli.parser import UsageError
 
 FILE = """
@@ -24,14 +24,14 @@ key_env = "MY_KEY"
 @pytest.mark.parametrize(
     ("word", "model"),
     [
-        ("openai:gpt-x", Configured(provider="openai", name="gpt-x")),
-        ("openai:a@http://h/v1", Configured(provider="openai", name="a", base_url="http://h/v1")),
-        ("openai:org/a@b:latest", Configured(provider="openai", name="org/a@b:latest")),
-        ("anthropic:claude-x", Configured(provider="anthropic", name="claude-x")),
+        ("openai:gpt-x", ModelConfig(provider="openai", name="gpt-x")),
+        ("openai:a@http://h/v1", ModelConfig(provider="openai", name="a", base_url="http://h/v1")),
+        ("openai:org/a@b:latest", ModelConfig(provider="openai", name="org/a@b:latest")),
+        ("anthropic:claude-x", ModelConfig(provider="anthropic", name="claude-x")),
     ],
 )
-def test_a_word_names_a_model(word: str, model: Configured) -> None:
-    assert read_word(word) == model
+def test_a_word_names_a_model(word: str, model: ModelConfig) -> None:
+    assert parse_model(word) == model
 
 
 def test_models_come_in_the_order_in_which_they_are_wanted(tmp_path: Path) -> None:
@@ -46,15 +46,15 @@ def test_models_come_in_the_order_in_which_they_are_wanted(tmp_path: Path) -> No
 
 def test_without_a_file_there_are_none(tmp_path: Path) -> None:
     assert find_models([], {}, tmp_path) == []
-    assert str(tmp_path / "models.toml") in how_to_add({}, tmp_path)
+    assert str(tmp_path / "models.toml") in model_help({}, tmp_path)
 
 
 @pytest.mark.parametrize(
     ("words", "file", "said"),
     [
-        (["cloud:x"], "", "names no model"),
+        (["cloud:x"], "", "is not a model"),
         (["nobody"], FILE, "there is no model 'nobody'; in the file are: qwen3:8b, claude-x"),
-        (["claude"], FILE, "wants a key in \\$MY_KEY"),
+        (["claude"], FILE, "needs a key in \\$MY_KEY"),
         ([], FILE.replace("0.9", "nan"), "models.toml cannot be read"),
         ([], FILE.replace("0.9", "7"), "<= 1"),
         ([], "[[models]]\nname = 3", "models.toml cannot be read"),
@@ -73,4 +73,4 @@ def test_a_model_that_nobody_named_is_left_out_where_it_cannot_be_used(
 ) -> None:
     (tmp_path / "models.toml").write_text(FILE)
     assert [model.name for model in find_models([], {}, tmp_path)] == ["qwen3:8b"]
-    assert "claude-x wants a key in $MY_KEY" in capsys.readouterr().err
+    assert "claude-x needs a key in $MY_KEY" in capsys.readouterr().err

@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from dovetail.cli.terminal.fields import Field, fields_of
+from dovetail.cli.terminal.fields import FormField, form_fields
 
 COLOURS = {"type": "string", "oneOf": [{"const": "r", "title": "Red"}, {"const": "2", "title": "Blue"}]}
 SEVERAL = {"type": "array", "items": {"enum": ["a", "b", "c"], "type": "string"}, "maxItems": 2}
 LEGACY = {"type": "string", "enum": ["s", "m"], "enumNames": ["Small", "Medium"]}
 
 
-def field(schema: dict[str, Any], *, required: bool = True) -> Field:
-    return Field("x", schema, required=required)
+def field(schema: dict[str, Any], *, required: bool = True) -> FormField:
+    return FormField("x", schema, required=required)
 
 
 @pytest.mark.parametrize(
@@ -42,15 +42,15 @@ def test_what_is_typed_becomes_a_value(schema: dict[str, Any], text: str, value:
 @pytest.mark.parametrize(
     ("schema", "text", "complaint"),
     [
-        ({"type": "integer"}, "7.5", "a whole number, please"),
-        ({"type": "number"}, "inf", "a number, please"),
+        ({"type": "integer"}, "7.5", "enter a whole number"),
+        ({"type": "number"}, "inf", "enter a number"),
         ({"type": "boolean"}, "perhaps", "yes or no"),
         ({"type": "string", "format": "email"}, "me", "email"),
         ({"type": "string", "minLength": 3}, "ab", "at least 3"),
         ({"type": "integer", "maximum": 5}, "6", "at most 5"),
-        (COLOURS, "3", "none of the choices"),
+        (COLOURS, "3", "is not one of the choices"),
         (SEVERAL, "a,b,c", "at most 2"),
-        (SEVERAL, "a,z", "'z' is none"),
+        (SEVERAL, "a,z", "'z' is not one of the choices"),
     ],
 )
 def test_what_does_not_fit_is_said(schema: dict[str, Any], text: str, complaint: str) -> None:
@@ -74,5 +74,5 @@ def test_introductions_name_the_choices() -> None:
 
 
 def test_a_form_that_is_none_has_no_fields() -> None:
-    assert fields_of({"type": "object", "properties": {"x": {"type": "object"}}}) is None
-    assert fields_of({"type": "object", "properties": {}}) == []
+    assert form_fields({"type": "object", "properties": {"x": {"type": "object"}}}) is None
+    assert form_fields({"type": "object", "properties": {}}) == []

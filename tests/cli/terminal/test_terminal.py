@@ -22,7 +22,7 @@ def test_a_form_is_asked_for_field_by_field(revision: str) -> None:
         assert "The Desk asks: Where do we send the bill?" in seen
         assert "at least 2 characters" in terminal.answer("Your name: ", "Ann")
         assert "How long you stay" in terminal.answer("nights (a whole number) [2]: ", "many")
-        assert "a whole number, please" in terminal.answer("nights (a whole number) [2]: ", "99")
+        assert "enter a whole number" in terminal.answer("nights (a whole number) [2]: ", "99")
         assert "at most 30" in terminal.answer("nights (a whole number) [2]: ", "3")
         terminal.answer("price (a number) [9.5]: ", "12.25")
         terminal.answer("breakfast (yes/no) [yes]: ", "maybe")

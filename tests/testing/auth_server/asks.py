@@ -6,8 +6,8 @@ from typing import Any
 
 from dovetail.auth import pkce
 from dovetail.auth.http import Document
-from dovetail.testing.auth_server.authorize_request import Asked, Offer, read_asked
-from dovetail.testing.auth_server.clients import KnownClient, read_about
+from dovetail.testing.auth_server.authorize_request import Offer, UserAuthorization, parse_authorization
+from dovetail.testing.auth_server.clients import KnownClient, parse_client_metadata
 
 NOW = 1_000_000.0
 BACK = "http://127.0.0.1:3000/callback"
@@ -40,10 +40,12 @@ class Dice:
 def about(**fields: Any) -> KnownClient:
     """A client that says this of itself."""
     given = {"client_name": "Desk", "redirect_uris": [BACK], "token_endpoint_auth_method": "none", **fields}
-    return read_about(Document({name: value for name, value in given.items() if value is not None}, "It"))
+    return parse_client_metadata(Document({name: value for name, value in given.items() if value is not None}, "It"))
 
 
-def asked(offer: Offer | None = None, client: KnownClient | None = CLIENT, /, **changes: str | None) -> Asked:
+def authorization(
+    offer: Offer | None = None, client: KnownClient | None = CLIENT, /, **changes: str | None
+) -> UserAuthorization:
     """A request, but for the changes."""
     fields = {name: value for name, value in {**FIELDS, **changes}.items() if value is not None}
-    return read_asked(fields, client, offer or Offer())
+    return parse_authorization(fields, client, offer or Offer())

@@ -6,24 +6,24 @@ import pytest
 
 from dovetail.testing.auth_server.authorize_request import Offer
 from dovetail.testing.auth_server.clients import KnownClient
-from dovetail.testing.auth_server.errors import Problem, SentBack, read_fields
-from tests.testing.auth_server.asks import BACK, CLIENT, RESOURCE, asked
+from dovetail.testing.auth_server.errors import RedirectedError, RequestError, read_fields
+from tests.testing.auth_server.asks import BACK, CLIENT, RESOURCE, authorization
 
 
 def test_a_request_is_read() -> None:
-    request = asked()
+    request = authorization()
     assert (request.redirect_uri, request.state, request.resource) == (BACK, "s1", RESOURCE)
     assert request.scopes == ("read", "write")
 
 
 def test_an_answer_says_for_which_request_and_from_whom_it_is() -> None:
-    assert parse_qs(urlsplit(asked().back("http://me", code="c")).query) == {
+    assert parse_qs(urlsplit(authorization().back("http://me", code="c")).query) == {
         "code": ["c"],
         "state": ["s1"],
         "iss": ["http://me"],
     }
     client = KnownClient(id="q", name="Q", redirect_uris=("https://shop.example/cb?a=b",))
-    back = asked(None, client, redirect_uri=None).back("http://me", code="c")
+    back = authorization(None, client, redirect_uri=None).back("http://me", code="c")
     assert back.startswith("https://shop.example/cb?a=b&code=c")
 
 
@@ -38,9 +38,9 @@ def test_an_answer_says_for_which_request_and_from_whom_it_is() -> None:
 def test_where_it_is_not_known_who_asks_no_browser_is_sent_anywhere(
     client: KnownClient | None, changes: dict[str, str | None]
 ) -> None:
-    with pytest.raises(Problem) as caught:
-        asked(None, client, **changes)
-    assert not isinstance(caught.value, SentBack)
+    with pytest.raises(RequestError) as caught:
+        authorization(None, client, **changes)
+    assert not isinstance(caught.value, RedirectedError)
 
 
 @pytest.mark.parametrize(
@@ -63,23 +63,23 @@ def test_where_it_is_not_known_who_asks_no_browser_is_sent_anywhere(
     ],
 )
 def test_a_client_is_told_what_is_wrong(changes: dict[str, str | None], error: str) -> None:
-    with pytest.raises(SentBack) as caught:
-        asked(**changes)
+    with pytest.raises(RedirectedError) as caught:
+        authorization(**changes)
     assert (caught.value.error, caught.value.redirect_uri, caught.value.state) == (error, BACK, "s1")
 
 
 def test_only_what_is_offered_can_be_had() -> None:
     offer = Offer(scopes=("read",), resources=(RESOURCE,))
-    assert asked(offer, scope=None, resource=None).scopes == ("read",)
-    assert asked(offer, scope=None, resource=None).resource == RESOURCE
-    with pytest.raises(SentBack, match="invalid_scope"):
-        asked(offer, scope="read write")
-    with pytest.raises(SentBack, match="invalid_target"):
-        asked(offer, scope="read", resource="http://127.0.0.1:9999/mcp")
+    assert authorization(offer, scope=None, resource=None).scopes == ("read",)
+    assert authorization(offer, scope=None, resource=None).resource == RESOURCE
+    with pytest.raises(RedirectedError, match="invalid_scope"):
+        authorization(offer, scope="read write")
+    with pytest.raises(RedirectedError, match="invalid_target"):
+        authorization(offer, scope="read", resource="http://127.0.0.1:9999/mcp")
 
 
 def test_fields_come_once() -> None:
     assert read_fields("a=1&b=&c=%C3%A4") == {"a": "1", "c": "ä"}
     for wrong in ("a=1&a=2", "a=%ff", "&".join(f"f{n}=1" for n in range(51))):
-        with pytest.raises(Problem):
+        with pytest.raises(RequestError):
             read_fields(wrong)

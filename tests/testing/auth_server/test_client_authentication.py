@@ -8,10 +8,10 @@ import pytest
 from dovetail.auth import jwt
 from dovetail.auth.client_authentication import ASSERTION
 from dovetail.auth.jwk import SigningKey
-from dovetail.testing.auth_server.client_authentication import check_shown, read_shown
+from dovetail.testing.auth_server.client_authentication import parse_credentials, verify_credentials
 from dovetail.testing.auth_server.clients import KnownClient
-from dovetail.testing.auth_server.errors import Problem
-from dovetail.testing.auth_server.expiring_map import Shelf
+from dovetail.testing.auth_server.errors import RequestError
+from dovetail.testing.auth_server.expiring_map import ExpiringMap
 from tests.testing.auth_server.asks import CLIENT, NOW
 
 KEY = SigningKey.generate()
@@ -29,10 +29,12 @@ def assertion(key: SigningKey = KEY, **changes: Any) -> dict[str, str]:
     return {"client_assertion_type": ASSERTION, "client_assertion": jwt.sign(claims, key)}
 
 
-def identify(authorization: str = "", used: Shelf[bool] | None = None, /, **fields: str) -> str:
-    shown = read_shown(authorization, fields)
+def identify(authorization: str = "", used: ExpiringMap[bool] | None = None, /, **fields: str) -> str:
+    shown = parse_credentials(authorization, fields)
     known = CLIENTS.get(shown.client_id)
-    return check_shown(shown, known, audience=("http://me",), used=Shelf(600) if used is None else used, now=NOW).name
+    return verify_credentials(
+        shown, known, audience=("http://me",), used=ExpiringMap(600) if used is None else used, now=NOW
+    ).name
 
 
 def test_each_way() -> None:
@@ -72,14 +74,14 @@ def test_each_way() -> None:
     ],
 )
 def test_a_proof_that_is_none(authorization: str, fields: dict[str, str]) -> None:
-    with pytest.raises(Problem) as caught:
+    with pytest.raises(RequestError) as caught:
         identify(authorization, None, **fields)
     assert (caught.value.error, caught.value.status) == ("invalid_client", 401)
 
 
 def test_an_assertion_is_good_once() -> None:
-    used: Shelf[bool] = Shelf(600)
+    used: ExpiringMap[bool] = ExpiringMap(600)
     identify("", used, **assertion())
     identify("", used, **assertion(jti="2"))
-    with pytest.raises(Problem, match="used before"):
+    with pytest.raises(RequestError, match="used before"):
         identify("", used, **assertion())

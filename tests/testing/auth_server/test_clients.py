@@ -6,19 +6,24 @@ import pytest
 
 from dovetail.auth.errors import AuthorizationFailed
 from dovetail.auth.http import Document
-from dovetail.testing.auth_server.clients import KnownClient, Registry, describe, read_document
-from dovetail.testing.auth_server.errors import Problem
+from dovetail.testing.auth_server.clients import (
+    ClientRegistry,
+    KnownClient,
+    parse_client_document,
+    registration_response,
+)
+from dovetail.testing.auth_server.errors import RequestError
 from tests.testing.auth_server.asks import BACK, CLIENT, NOW, Dice, about
 
 REGISTRATION: dict[str, Any] = {"client_name": "Desk", "redirect_uris": [BACK], "token_endpoint_auth_method": "none"}
 
 
-def register(registry: Registry, **changes: Any) -> KnownClient:
+def register(registry: ClientRegistry, **changes: Any) -> KnownClient:
     return registry.register(Document({**REGISTRATION, **changes}, "It"))
 
 
 def test_a_client_registers_and_is_found_again() -> None:
-    registry = Registry(Dice())
+    registry = ClientRegistry(Dice())
     client = register(registry, grant_types=["authorization_code", "refresh_token"])
     assert registry.find(client.id) == client
     assert (client.name, client.redirect_uris, client.secret) == ("Desk", (BACK,), None)
@@ -26,23 +31,23 @@ def test_a_client_registers_and_is_found_again() -> None:
 
 
 def test_a_restart_forgets_no_client_without_a_secret() -> None:
-    client = register(Registry(Dice()))
-    assert Registry(lambda size: b"x" * size).find(client.id) == client
+    client = register(ClientRegistry(Dice()))
+    assert ClientRegistry(lambda size: b"x" * size).find(client.id) == client
 
 
 def test_a_secret_is_of_one_process_and_of_one_client() -> None:
-    registry = Registry(Dice())
+    registry = ClientRegistry(Dice())
     one, other = (register(registry, token_endpoint_auth_method="client_secret_post") for _ in range(2))
     assert one.secret and other.secret and one.secret != other.secret
-    later = Registry(lambda size: b"x" * size).find(one.id)
+    later = ClientRegistry(lambda size: b"x" * size).find(one.id)
     assert later is not None and later.secret != one.secret
-    assert describe(one, NOW)["client_secret"] == one.secret
-    assert "client_secret" not in describe(CLIENT, NOW)
+    assert registration_response(one, NOW)["client_secret"] == one.secret
+    assert "client_secret" not in registration_response(CLIENT, NOW)
 
 
 @pytest.mark.parametrize("made_up", ["", "dev.", "dev.!", "dev.bm9uc2Vuc2U", "somebody", "dev." + "A" * 3000])
 def test_what_nobody_registered_is_not_known(made_up: str) -> None:
-    assert Registry(Dice()).find(made_up) is None
+    assert ClientRegistry(Dice()).find(made_up) is None
 
 
 def test_an_identifier_that_is_made_up_keeps_the_rules() -> None:
@@ -51,9 +56,9 @@ def test_an_identifier_that_is_made_up_keeps_the_rules() -> None:
     from dovetail.auth.jwk import encode64
 
     said = ["x", "Evil", ["http://evil.example/cb"], ["authorization_code"], "none"]
-    assert Registry(Dice()).find("dev." + encode64(msgspec.json.encode(said))) is None
+    assert ClientRegistry(Dice()).find("dev." + encode64(msgspec.json.encode(said))) is None
     said[2] = ["https://fine.example/cb"]
-    assert Registry(Dice()).find("dev." + encode64(msgspec.json.encode(said))) is not None
+    assert ClientRegistry(Dice()).find("dev." + encode64(msgspec.json.encode(said))) is not None
 
 
 @pytest.mark.parametrize(
@@ -73,7 +78,7 @@ def test_an_identifier_that_is_made_up_keeps_the_rules() -> None:
     ],
 )
 def test_what_a_client_must_not_say(changes: dict[str, Any], error: str) -> None:
-    with pytest.raises(Problem) as caught:
+    with pytest.raises(RequestError) as caught:
         about(**changes)
     assert caught.value.error == error
 
@@ -115,7 +120,7 @@ def test_a_redirect_uri_is_the_registered_one_but_for_a_port_of_this_machine(
     if allowed:
         client.check_redirect(uri)
     else:
-        with pytest.raises(Problem):
+        with pytest.raises(RequestError):
             client.check_redirect(uri)
 
 
@@ -126,9 +131,9 @@ def test_a_document_is_about_the_client_whose_identifier_is_its_url() -> None:
     import json
 
     good = {**REGISTRATION, "client_id": URL}
-    assert read_document(URL, json.dumps(good).encode()).id == URL
+    assert parse_client_document(URL, json.dumps(good).encode()).id == URL
     for bad in ({"client_id": URL + "?"}, {"client_secret": "x"}, {"redirect_uris": []}):
-        with pytest.raises(Problem):
-            read_document(URL, json.dumps({**good, **bad}).encode())
+        with pytest.raises(RequestError):
+            parse_client_document(URL, json.dumps({**good, **bad}).encode())
     with pytest.raises(AuthorizationFailed):
-        read_document(URL, b"<html>")
+        parse_client_document(URL, b"<html>")

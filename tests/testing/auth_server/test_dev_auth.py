@@ -192,9 +192,9 @@ async def test_a_client_that_is_known_by_its_document(tmp_path: Path) -> None:
 
 async def test_who_is_who_at_the_door() -> None:
     async with DevAuth().serving() as auth:
-        with pytest.raises(LocalError, match="not a page of"):
+        with pytest.raises(LocalError, match="not the authorization endpoint of"):
             await auth.agree("http://127.0.0.1:1/authorize?x=y")
-        with pytest.raises(LocalError, match="cannot begin"):
+        with pytest.raises(LocalError, match="is invalid"):
             await auth.agree(f"{auth.issuer}/authorize?client_id=nobody")
         with pytest.raises(LocalError, match="needs a secret"):
             auth.add_client("nobody")

@@ -282,13 +282,13 @@ async def test_a_program_gets_a_token_for_itself_and_asks_about_tokens() -> None
     async with town() as here:
         robot = {"client_id": "robot", "client_secret": "secret"}
         _, given = await here.token(grant_type="client_credentials", resource=RESOURCE, scope="run", **robot)
-        asking = {"token": given["access_token"], **robot}
-        told = json.loads((await here.visitor.post(f"{here.auth.issuer}/introspect", asking)).text)
+        request = {"token": given["access_token"], **robot}
+        told = json.loads((await here.visitor.post(f"{here.auth.issuer}/introspect", request)).text)
         assert (told["active"], told["sub"], told["aud"], told["scope"]) == (True, "robot", RESOURCE, "run")
         public = {"token": given["access_token"], "client_id": "desk"}
         assert (await here.visitor.post(f"{here.auth.issuer}/introspect", public)).status == 401
-        assert (await here.visitor.post(f"{here.auth.issuer}/revoke", asking)).status == 200
-        told = json.loads((await here.visitor.post(f"{here.auth.issuer}/introspect", asking)).text)
+        assert (await here.visitor.post(f"{here.auth.issuer}/revoke", request)).status == 200
+        told = json.loads((await here.visitor.post(f"{here.auth.issuer}/introspect", request)).text)
         assert told == {"active": False}
 
 

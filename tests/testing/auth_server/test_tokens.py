@@ -6,22 +6,22 @@ import pytest
 
 from dovetail.auth.jwk import SigningKey
 from dovetail.auth.token_verification import TokenRules
-from dovetail.testing.auth_server.errors import Problem
-from dovetail.testing.auth_server.tokens import Mint, Right
+from dovetail.testing.auth_server.errors import RequestError
+from dovetail.testing.auth_server.tokens import AccessRight, TokenIssuer
 from tests.testing.auth_server.asks import NOW, RESOURCE, Dice
 
 ISSUER = "http://me"
 KEY = SigningKey.generate(kid="k")
-RIGHT = Right(subject="ada", client_id="desk", resource=RESOURCE, scopes=("read", "write"))
+RIGHT = AccessRight(subject="ada", client_id="desk", resource=RESOURCE, scopes=("read", "write"))
 
 
-def mint() -> Mint:
-    made = Mint(Dice(), KEY)
+def mint() -> TokenIssuer:
+    made = TokenIssuer(Dice(), KEY)
     made.begin("family", RIGHT, NOW)
     return made
 
 
-def access(made: Mint, seconds: float = 60, **changes: Any) -> str:
+def access(made: TokenIssuer, seconds: float = 60, **changes: Any) -> str:
     import msgspec
 
     return made.access(ISSUER, "family", msgspec.structs.replace(RIGHT, **changes), NOW, seconds)
@@ -52,9 +52,9 @@ def test_a_copy_of_a_refresh_token_ends_the_login() -> None:
     first, live = made.refresh_token("family", NOW), access(made)
     made.renew(first, "desk", NOW)
     second = made.refresh_token("family", NOW)
-    with pytest.raises(Problem, match="used before"):
+    with pytest.raises(RequestError, match="used before"):
         made.renew(first, "desk", NOW)
-    with pytest.raises(Problem, match="revoked"):
+    with pytest.raises(RequestError, match="revoked"):
         made.renew(second, "desk", NOW)
     assert made.look_up(live, ISSUER, NOW) is None
 
@@ -62,7 +62,7 @@ def test_a_copy_of_a_refresh_token_ends_the_login() -> None:
 def test_another_client_cannot_renew_and_ends_nothing() -> None:
     made = mint()
     token = made.refresh_token("family", NOW)
-    with pytest.raises(Problem, match="another client"):
+    with pytest.raises(RequestError, match="another client"):
         made.renew(token, "other", NOW)
     made.renew(token, "desk", NOW)
 
@@ -71,7 +71,7 @@ def test_a_revoked_access_token_leaves_the_login() -> None:
     made = mint()
     token, refresh = access(made), made.refresh_token("family", NOW)
     assert made.look_up(token, ISSUER, NOW) is not None
-    with pytest.raises(Problem):
+    with pytest.raises(RequestError):
         made.revoke(token, "other", ISSUER, NOW)
     made.revoke(token, "desk", ISSUER, NOW)
     assert made.look_up(token, ISSUER, NOW) is None
@@ -81,11 +81,11 @@ def test_a_revoked_access_token_leaves_the_login() -> None:
 def test_a_revoked_refresh_token_ends_it() -> None:
     made = mint()
     token, refresh = access(made), made.refresh_token("family", NOW)
-    with pytest.raises(Problem):
+    with pytest.raises(RequestError):
         made.revoke(refresh, "other", ISSUER, NOW)
     made.revoke(refresh, "desk", ISSUER, NOW)
     assert made.look_up(token, ISSUER, NOW) is None
-    with pytest.raises(Problem):
+    with pytest.raises(RequestError):
         made.renew(refresh, "desk", NOW)
     made.revoke(refresh, "desk", ISSUER, NOW)
     made.revoke("never given", "desk", ISSUER, NOW)
@@ -98,7 +98,7 @@ def test_who_asks_is_told_of_tokens_that_are_good() -> None:
     assert made.look_up(token, ISSUER, NOW + 60) is None
     assert made.look_up(token, "http://other", NOW) is None
     assert made.look_up(token[:-2] + "AA", ISSUER, NOW) is None
-    assert Mint(Dice(), KEY).look_up(token, ISSUER, NOW) is None
+    assert TokenIssuer(Dice(), KEY).look_up(token, ISSUER, NOW) is None
 
 
 def test_expired_is_not_logged_out() -> None:
@@ -108,5 +108,5 @@ def test_expired_is_not_logged_out() -> None:
     assert made.look_up(token, ISSUER, NOW) is None
     made.renew(refresh, "desk", NOW)
     made.revoke_all()
-    with pytest.raises(Problem):
+    with pytest.raises(RequestError):
         made.renew(made.refresh_token("family", NOW), "desk", NOW)

@@ -1,1 +1,1 @@
-"""The terminal application: a person's conversation with a model and the servers of a host."""
+"""`dovetail host`: a chat at the terminal with a model that uses the servers of a host."""

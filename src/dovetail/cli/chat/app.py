@@ -1,4 +1,4 @@
-"""The application itself: lines in, commands and turns out, until the person leaves."""
+"""The chat application: reads lines and runs commands and turns until the user quits."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import signal
 from collections.abc import Callable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any
 
-from dovetail.cli.chat.ui.contract import Interrupted, Surface
+from dovetail.cli.chat.ui.contract import ChatUI, Interrupted
 from dovetail.cli.chat.views.rendering import counted, exact
 from dovetail.cli.exit_status import explain
 from dovetail.cli.parser import UsageError
-from dovetail.cli.terminal.terminal import Closed
+from dovetail.cli.terminal.terminal import InputClosed
 
 from . import commands, turn
-from .completion import Completing
-from .dialogs import Dialogs
-from .forms import Forms
-from .session import Session
-from .status_lines import Happenings
+from .completion import ChatCompletion
+from .dialogs import ApprovalDialogs
+from .forms import ElicitationForms
+from .session import ChatSession
+from .status_lines import StatusLines
 from .views import prompts
 
 if TYPE_CHECKING:
@@ -33,139 +33,139 @@ PROMPT = "you> "
 logger = logging.getLogger("dovetail")
 
 
-class Application:
-    """Made before the host, since the host asks through it; `run` is its life."""
+class ChatApp:
+    """The chat application. It is created before the host, because it provides the callbacks of the host."""
 
-    def __init__(self, surface: Surface, system: str | None = None) -> None:
-        self._surface = surface
+    def __init__(self, ui: ChatUI, system: str | None = None) -> None:
+        self._ui = ui
         self._system = system
         self._work: asyncio.Task[None] | None = None
         self._stopping = False
-        self.dialogs = Dialogs(surface, self.interrupt)
-        self.forms = Forms(surface, self.interrupt)
-        self.happenings = Happenings(surface)
+        self.dialogs = ApprovalDialogs(ui, self.interrupt)
+        self.forms = ElicitationForms(ui, self.interrupt)
+        self.status_lines = StatusLines(ui)
 
     async def run(self, host: Host) -> None:
-        """Talk until the person leaves."""
-        session = Session(self._surface, host, system=self._system)
-        session.chat = session.talk() if host.models else None
-        completing = Completing(session, {name: command.about for name, command in commands.COMMANDS.items()})
+        """Run until the user quits."""
+        session = ChatSession(self._ui, host, system=self._system)
+        session.chat = session.new_chat() if host.models else None
+        completion = ChatCompletion(session, {name: command.about for name, command in commands.CHAT_COMMANDS.items()})
         host.on_context = lambda server, scope: session.chat.context(server, scope) if session.chat is not None else ()
         self._welcome(session)
         starting = asyncio.ensure_future(host.ready())
         try:
-            with self._signals(), self._surface.quiet():
-                while not session.over:
-                    text = await self._line(completing)
+            with self._signals(), self._ui.quiet():
+                while not session.finished:
+                    text = await self._line(completion)
                     if text is None:
                         return
                     if text:
-                        await self._do(self._answer(session, text))
+                        await self._run_cancellable(self._handle_line(session, text))
         finally:
             starting.cancel()
             await asyncio.gather(starting, return_exceptions=True)
 
     def interrupt(self) -> None:
-        """Stop what is under way; not the program."""
+        """Cancel the current command or turn."""
         if self._work is not None and not self._stopping:
             self._stopping = True
             self._work.cancel()
 
-    def _welcome(self, session: Session) -> None:
-        from dovetail.cli.options.model_choice import how_to_add
+    def _welcome(self, session: ChatSession) -> None:
+        from dovetail.cli.options.model_choice import model_help
 
-        say = self._surface.say
+        say = self._ui.say
         servers = counted(len(session.host.servers), "server")
         answers = f", and {session.chat.model} answers" if session.chat is not None else ""
-        say(("strong", "Dovetail"), f": {servers}{answers}. /help shows what you can do.")
+        say(("strong", "Dovetail"), f": {servers}{answers}. /help lists the commands.")
         if session.chat is None:
-            say(("warn", "There is no model to talk to; tools, prompts and resources can be used by hand."))
-            say(("dim", how_to_add()))
+            say(("warn", "No model is configured; you can still use tools, prompts and resources."))
+            say(("dim", model_help()))
 
-    async def _line(self, completing: Completing) -> str | None:
-        """The next line; None when the person leaves: Ctrl-D, or Ctrl-C twice at an empty line."""
+    async def _line(self, completion: ChatCompletion) -> str | None:
+        """Read the next line; None when the user quits: Ctrl-D, or Ctrl-C twice at an empty line."""
         warned = False
         while True:
             try:
-                return await self._surface.line(PROMPT, completing.suggest)
-            except Closed:
+                return await self._ui.line(PROMPT, completion.suggest)
+            except InputClosed:
                 return None
             except Interrupted as pressed:
                 if warned and not pressed.typed:
                     return None
                 warned = not pressed.typed
                 if warned:
-                    self._surface.say(("dim", "  Once more Ctrl-C, or Ctrl-D, leaves."))
+                    self._ui.say(("dim", "  Press Ctrl-C again, or Ctrl-D, to quit."))
 
-    async def _do(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something that Ctrl-C stops."""
+    async def _run_cancellable(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a command or turn that Ctrl-C cancels."""
         self._work = asyncio.ensure_future(work)
         self._stopping = False
-        if self._surface.stopped_early():
+        if self._ui.stopped_early():
             self.interrupt()
         try:
             await asyncio.wait([self._work])
         finally:
             done, self._work = self._work, None
-            self._surface.end_progress()
+            self._ui.end_progress()
             if not done.done():
                 done.cancel()
                 await asyncio.wait([done])
         if done.cancelled():
-            self._surface.say(("warn", "(stopped)"))
+            self._ui.say(("warn", "(stopped)"))
         elif (problem := done.exception()) is not None:
             self._explain(problem)
 
     def _explain(self, problem: BaseException) -> None:
-        if isinstance(problem, (Closed, Interrupted)):
-            self._surface.say(("warn", "(left)"))
+        if isinstance(problem, (InputClosed, Interrupted)):
+            self._ui.say(("warn", "(left)"))
             return
-        complaint = explain(problem) if isinstance(problem, Exception) else None
-        if complaint is not None:
-            # Which may be a server's words: only its first line begins where ours do.
-            first, *rest = exact(complaint.message).split("\n")
-            self._surface.say(("bad", "\n".join([first, *(f"    {line}" for line in rest)])))
+        report = explain(problem) if isinstance(problem, Exception) else None
+        if report is not None:
+            # The message may come from a server: only its first line may look like one of ours.
+            first, *rest = exact(report.message).split("\n")
+            self._ui.say(("bad", "\n".join([first, *(f"    {line}" for line in rest)])))
             return
-        # A mistake of ours is no reason to take the conversation away.
+        # A bug must not end the conversation.
         logger.error("The terminal application failed", exc_info=problem)
-        self._surface.say(("bad", f"This is a mistake in Dovetail: {type(problem).__name__}: {problem}"))
+        self._ui.say(("bad", f"This is a bug in Dovetail: {type(problem).__name__}: {problem}"))
 
-    async def _answer(self, session: Session, text: str) -> None:
-        """Do what a line says."""
+    async def _handle_line(self, session: ChatSession, text: str) -> None:
+        """Run the command in a line, or send the line to the model."""
         if not text.startswith("/"):
-            await self._talk(session, text)
+            await self._send_to_model(session, text)
             return
         try:
             word, *words = shlex.split(text)
         except ValueError as problem:
-            raise UsageError(f"this line cannot be taken apart: {problem}") from None
+            raise UsageError(f"cannot parse this line: {problem}") from None
         if word.startswith(prompts.PREFIX):
             filled = await prompts.fetch(session, word, words)
             if filled is not None:
-                await self._talk(session, filled.messages, filled.server)
+                await self._send_to_model(session, filled.messages, filled.server)
             return
         await commands.find(word).run(session, words)
 
-    async def _talk(self, session: Session, words: Words, server: str | None = None) -> None:
-        from dovetail.cli.options.model_choice import how_to_add
+    async def _send_to_model(self, session: ChatSession, words: Words, server: str | None = None) -> None:
+        from dovetail.cli.options.model_choice import model_help
 
         if session.chat is None:
-            raise UsageError(f"there is no model to talk to. {how_to_add()}")
-        await turn.say(session, session.chat, words, server)
+            raise UsageError(f"no model is configured. {model_help()}")
+        await turn.run_turn(session, session.chat, words, server)
 
     @contextlib.contextmanager
     def _signals(self) -> Generator[None]:
-        """While it lasts, Ctrl-C stops what is under way, and what ends programs lets us put the terminal in order."""
-        loop, life = asyncio.get_running_loop(), asyncio.current_task()
-        assert life is not None
+        """Ctrl-C cancels the current command; SIGTERM and SIGHUP cancel `run`, so that the terminal is restored."""
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
         handlers: dict[str, Callable[[], object]] = {
             "SIGINT": self.interrupt,
-            "SIGTERM": life.cancel,
-            "SIGHUP": life.cancel,
+            "SIGTERM": task.cancel,
+            "SIGHUP": task.cancel,
         }
         before: dict[signal.Signals, Any] = {}
         for name, handler in handlers.items():
-            number = getattr(signal, name, None)  # Windows has not all of them
+            number = getattr(signal, name, None)  # Windows does not have all of them
             if number is not None:
                 before[number] = signal.signal(number, _on_loop(loop, handler))
         try:

@@ -1,4 +1,4 @@
-"""What a person can type after a slash."""
+"""Slash commands of the chat."""
 
 from __future__ import annotations
 
@@ -12,84 +12,84 @@ from dovetail.cli.chat.views.servers import servers
 from dovetail.cli.chat.views.tools import call, tools
 from dovetail.cli.parser import UsageError
 
-from .session import Session
+from .session import ChatSession
 from .views import resources
 
 
-class Command(NamedTuple):
-    """One command."""
+class ChatCommand(NamedTuple):
+    """A slash command."""
 
-    run: Callable[[Session, list[str]], Awaitable[None]]
+    run: Callable[[ChatSession, list[str]], Awaitable[None]]
     usage: str
     about: str
 
 
-async def show_help(session: Session, words: list[str]) -> None:
-    """All commands."""
-    say = session.surface.say
-    for command in COMMANDS.values():
+async def show_help(session: ChatSession, words: list[str]) -> None:
+    """List all commands."""
+    say = session.ui.say
+    for command in CHAT_COMMANDS.values():
         say(("name", f"  {command.usage:<32}"), command.about)
-    say(("name", f"  {'/mcp.SERVER.PROMPT key=value':<32}"), "fill in a server's prompt, and send it")
-    say("  Everything else is said to the model. Ctrl-C stops what is under way;")
-    say("  at an empty line, twice leaves.")
+    say(("name", f"  {'/mcp.SERVER.PROMPT key=value':<32}"), "fill in a prompt of a server and send it")
+    say("  Everything else is sent to the model. Ctrl-C cancels the current command;")
+    say("  pressed twice at an empty line, it quits.")
 
 
-async def choose_model(session: Session, words: list[str]) -> None:
-    """Show the models, or take another one."""
-    from dovetail.cli.options.model_choice import how_to_add
+async def choose_model(session: ChatSession, words: list[str]) -> None:
+    """List the models, or switch to another one."""
+    from dovetail.cli.options.model_choice import model_help
 
     models = session.host.models
     if session.chat is None or not models:
-        session.surface.say("There is no model. " + how_to_add())
+        session.ui.say("No model is configured. " + model_help())
         return
     if words:
         session.chat.use(words[0])
     else:
         rows = [Row(model.name, mark="*" if model.name == session.chat.model else " ") for model in models]
-        choice = await session.surface.pick("Models", rows, {"enter": "take it"})
+        choice = await session.ui.pick("Models", rows, {"enter": "use it"})
         if choice is not None:
             session.chat.use(models[choice.row].name)
-    session.surface.say(f"  {session.chat.model} answers.")
+    session.ui.say(f"  {session.chat.model} answers.")
 
 
-async def leave(session: Session, words: list[str]) -> None:
-    """End the program."""
-    session.over = True
+async def leave(session: ChatSession, words: list[str]) -> None:
+    """Quit."""
+    session.finished = True
 
 
-async def start_anew(session: Session, words: list[str]) -> None:
-    """Forget the conversation."""
+async def start_new_chat(session: ChatSession, words: list[str]) -> None:
+    """Start a new conversation."""
     if session.chat is not None:
-        session.chat = session.talk(session.chat.model)
+        session.chat = session.new_chat(session.chat.model)
     session.attached.clear()
-    session.surface.say(("dim", "  A new conversation."))
+    session.ui.say(("dim", "  A new conversation."))
 
 
-COMMANDS: dict[str, Command] = {
-    "/tools": Command(tools, "/tools", "see, switch, run and approve tools"),
-    "/call": Command(call, "/call TOOL [key=value…]", "run a tool by hand, or with a form"),
-    "/resources": Command(resources.resources, "/resources", "browse resources and templates"),
-    "/links": Command(resources.links, "/links", "resources that came by, with numbers"),
-    "/open": Command(resources.read, "/open NUMBER | SERVER URI", "read a resource"),
-    "/attach": Command(resources.attach, "/attach NUMBER | SERVER URI", "send a resource along next time"),
-    "/save": Command(resources.save, "/save NUMBER | SERVER URI FILE", "write a resource to a file"),
-    "/watch": Command(resources.watch, "/watch NUMBER | SERVER URI", "hear when a resource changes, or not"),
-    "/servers": Command(servers, "/servers", "see, restart, switch and trust servers"),
-    "/accounts": Command(accounts, "/accounts", "see logins, and end them"),
-    "/log": Command(log, "/log [SERVER] [WORD…]", "what servers wrote"),
-    "/traffic": Command(traffic, "/traffic [SERVER] [WORD…]", "JSON-RPC that went by; also: follow…, save FILE…"),
-    "/model": Command(choose_model, "/model [NAME]", "see the models, or take another one"),
-    "/new": Command(start_anew, "/new", "begin a new conversation"),
-    "/help": Command(show_help, "/help", "this list"),
-    "/quit": Command(leave, "/quit", "leave"),
+CHAT_COMMANDS: dict[str, ChatCommand] = {
+    "/tools": ChatCommand(tools, "/tools", "list, enable, call and approve tools"),
+    "/call": ChatCommand(call, "/call TOOL [key=value…]", "call a tool; without arguments, fill in a form"),
+    "/resources": ChatCommand(resources.resources, "/resources", "browse resources and templates"),
+    "/links": ChatCommand(resources.links, "/links", "list the numbered resources"),
+    "/open": ChatCommand(resources.read, "/open NUMBER | SERVER URI", "read a resource"),
+    "/attach": ChatCommand(resources.attach, "/attach NUMBER | SERVER URI", "attach a resource to the next message"),
+    "/save": ChatCommand(resources.save, "/save NUMBER | SERVER URI FILE", "write a resource to a file"),
+    "/watch": ChatCommand(resources.watch, "/watch NUMBER | SERVER URI", "subscribe to a resource, or unsubscribe"),
+    "/servers": ChatCommand(servers, "/servers", "list, restart, enable and trust servers"),
+    "/accounts": ChatCommand(accounts, "/accounts", "list logins, and log out"),
+    "/log": ChatCommand(log, "/log [SERVER] [WORD…]", "logs of servers"),
+    "/traffic": ChatCommand(traffic, "/traffic [SERVER] [WORD…]", "JSON-RPC messages; also: follow…, save FILE…"),
+    "/model": ChatCommand(choose_model, "/model [NAME]", "list the models, or switch to another"),
+    "/new": ChatCommand(start_new_chat, "/new", "start a new conversation"),
+    "/help": ChatCommand(show_help, "/help", "this list"),
+    "/quit": ChatCommand(leave, "/quit", "quit"),
 }
 
 
-def find(word: str) -> Command:
-    """The command that a word names; one that is near is proposed."""
+def find(word: str) -> ChatCommand:
+    """Find a command by name; the error suggests a similar one."""
     import difflib
 
-    if word in COMMANDS:
-        return COMMANDS[word]
-    near = difflib.get_close_matches(word, list(COMMANDS), 1)
-    raise UsageError(f"there is no command {word}; {f'did you mean {near[0]}?' if near else '/help shows them all'}")
+    if word in CHAT_COMMANDS:
+        return CHAT_COMMANDS[word]
+    near = difflib.get_close_matches(word, list(CHAT_COMMANDS), 1)
+    raise UsageError(f"there is no command {word}; {f'did you mean {near[0]}?' if near else '/help lists them all'}")

@@ -1,4 +1,4 @@
-"""What can be typed next: commands, the names of tools and resources, prompts and their arguments."""
+"""Completion of the input line: commands, tools, resources, prompts and their arguments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dovetail.cli.chat.ui.contract import Suggestion
 from dovetail.cli.chat.views.prompts import PREFIX
 
-from .session import Session
+from .session import ChatSession
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
     from dovetail.host.catalogue import HostPrompt
 
 _PATIENCE = 0.3
-_OF_RESOURCES = ("/open", "/attach", "/save", "/watch")
-_OF_SERVERS = ("/log", "/traffic", *_OF_RESOURCES)
+_RESOURCE_COMMANDS = ("/open", "/attach", "/save", "/watch")
+_SERVER_COMMANDS = ("/log", "/traffic", *_RESOURCE_COMMANDS)
 
 
-class Completing:
-    """Completes the line of the chat."""
+class ChatCompletion:
+    """Completes the input line."""
 
-    def __init__(self, session: Session, commands: Mapping[str, str]) -> None:
+    def __init__(self, session: ChatSession, commands: Mapping[str, str]) -> None:
         self._session = session
         self._commands = commands
-        """Each with what it does."""
+        """Command to description."""
 
     async def suggest(self, typed: str) -> Sequence[Suggestion]:
-        """What can stand where the cursor is; nothing in a message for the model."""
+        """Suggestions at the cursor; none in a message for the model."""
         if not typed.startswith("/"):
             return ()
         word, space, rest = typed.partition(" ")
         if not space:
-            return await self._heads(word)
+            return await self._command_names(word)
         if word.startswith(PREFIX):
             found = next((each for each in await self._session.host.prompts() if each.command == word), None)
             return () if found is None else await self._arguments(found, rest)
@@ -47,30 +47,30 @@ class Completing:
                 for tool in tools
                 if tool.name.lower().startswith(rest.lower()) or tool.tool.name.lower().startswith(rest.lower())
             ]
-        if word in _OF_SERVERS and " " not in rest:
+        if word in _SERVER_COMMANDS and " " not in rest:
             return _matching(rest, [(key, status.state) for key, status in self._session.host.servers.items()])
-        if word in _OF_RESOURCES:
+        if word in _RESOURCE_COMMANDS:
             return await self._resources(rest)
         return ()
 
     async def _resources(self, rest: str) -> list[Suggestion]:
-        """The URIs of a server that is named."""
+        """URIs of the server named in the line."""
         server, space, uri = rest.partition(" ")
         if not space or " " in uri:
             return []
         found = [each.resource for each in await self._session.host.resources() if each.server == server]
         return _matching(uri, [(resource.uri, resource.title or resource.name) for resource in found])
 
-    async def _heads(self, word: str) -> list[Suggestion]:
+    async def _command_names(self, word: str) -> list[Suggestion]:
         prompts: list[tuple[str, str]] = []
-        with contextlib.suppress(TimeoutError):  # a server that starts slowly is no reason to wait for the commands
+        with contextlib.suppress(TimeoutError):  # do not wait for servers that start slowly
             async with asyncio.timeout(_PATIENCE):
                 prompts = [(each.command, each.prompt.description or "") for each in await self._session.host.prompts()]
         return _matching(word, [*self._commands.items(), *prompts])
 
     async def _arguments(self, found: HostPrompt, rest: str) -> list[Suggestion]:
-        """Names of arguments, and their values as the server suggests them."""
-        settled, last = _taken_apart(rest)
+        """Names of arguments, or values suggested by the server."""
+        settled, last = _split_typed(rest)
         pairs = [word.partition("=") for word in settled]
         given = {name: value for name, sign, value in pairs if sign}
         name, sign, value = last.partition("=")
@@ -89,14 +89,14 @@ def _matching(word: str, candidates: Sequence[tuple[str, str]]) -> list[Suggesti
     return [Suggestion(text, len(word), about) for text, about in candidates if text.lower().startswith(low)]
 
 
-def _taken_apart(rest: str) -> tuple[list[str], str]:
-    """The words that are done, and the one that is being typed."""
+def _split_typed(rest: str) -> tuple[list[str], str]:
+    """The complete words, and the one being typed."""
     import shlex
 
     done, _, last = rest.rpartition(" ")
     try:
         return shlex.split(done), last
-    except ValueError:  # within quotes that are still open
+    except ValueError:  # an open quote
         return [], ""
 
 

@@ -1,4 +1,4 @@
-"""The questions of a host, put to the person one by one."""
+"""Approval dialogs: questions of the host to the user, one at a time."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from dovetail.cli.chat.ui.colours import Part
-from dovetail.cli.chat.ui.contract import Interrupted, Surface
-from dovetail.cli.chat.views.rendering import as_json, exact, indented, one_line, rule, wrapped
-from dovetail.cli.terminal.terminal import Closed
+from dovetail.cli.chat.ui.contract import ChatUI, Interrupted
+from dovetail.cli.chat.views.rendering import as_json, command_line, exact, indented, one_line, rule, wrapped
+from dovetail.cli.terminal.terminal import InputClosed
 from dovetail.policy.approval_questions import (
     CallQuestion,
     DefinitionQuestion,
@@ -25,46 +25,46 @@ from dovetail.policy.approval_questions import (
     SamplingQuestion,
     Yes,
 )
+from dovetail.policy.launch import LaunchSpec
 
-from . import launch_text
 from .message_editor import as_draft, edited_answer, edited_params, words_of
 
 _REMEMBER: dict[str, Remember] = {"y": "once", "s": "session", "a": "always"}
 _YES = {"y": "once", "s": "this session", "a": "always"}
 _NO = {"n": "no", "w": "no, because…"}
 _PAUSE = 0.02
-"""Seconds in which what led to a question gets onto the screen before it."""
+"""Seconds in which pending output can appear before the question."""
 _ROOM = 6
-"""Lines of a description that are shown unasked."""
+"""Lines of a description shown at first."""
 
 
-class Dialogs:
-    """Asks, and gives what the person answered.
+class ApprovalDialogs:
+    """Asks the user for approval; `approve` is the host's `on_approve`.
 
-    A question that is taken back is cancelled, and leaves the screen with a line that says so. Ctrl-C refuses, and
-    stops whatever the question belongs to.
+    A question that the host withdraws is cancelled, which prints a line. Ctrl-C refuses, and cancels the call that
+    the question belongs to.
     """
 
-    def __init__(self, surface: Surface, interrupt: Callable[[], None]) -> None:
-        self._surface = surface
+    def __init__(self, ui: ChatUI, interrupt: Callable[[], None]) -> None:
+        self._ui = ui
         self._interrupt = interrupt
 
     async def approve(self, question: Question) -> Reply:
-        """Ask the person; the host's `on_approve`."""
+        """Ask the user."""
         await asyncio.sleep(_PAUSE)
-        async with self._surface.question():
+        async with self._ui.question():
             try:
-                return await self._put(question)
-            except Closed:
-                return No(reason="The person closed the question.")
+                return await self._dispatch(question)
+            except InputClosed:
+                return No(reason="The user closed the question.")
             except Interrupted:
                 self._interrupt()
-                return No(reason="The person stopped it.")
+                return No(reason="The user cancelled the call.")
             except asyncio.CancelledError:
-                self._surface.say(("dim", f"  (the question of {question.server} was withdrawn)"))
+                self._ui.say(("dim", f"  (the question of {question.server} was withdrawn)"))
                 raise
 
-    async def _put(self, question: Question) -> Reply:
+    async def _dispatch(self, question: Question) -> Reply:
         match question:
             case LaunchQuestion():
                 return await self._launch(question)
@@ -80,26 +80,26 @@ class Dialogs:
                 return await self._definition(question)
 
     async def _launch(self, question: LaunchQuestion) -> Reply:
-        self._head("warn", f"May {question.server} be {launch_text.verb(question.spec)}?")
-        self._lines(launch_text.describe(question))
+        self._head("warn", f"May {question.server} be {launch_verb(question.spec)}?")
+        self._lines(launch_description(question))
         return await self._reply({**_YES, **_NO})
 
     async def _call(self, question: CallQuestion) -> Reply:
         edited: dict[str, Any] | None = None
         self._head("warn", f"May the tool {question.tool} of {question.server} be called?")
-        self._about(question)
+        self._show_description(question)
         keys = {**_YES, "e": "edit", "v": "whole definition", **_NO}
         while True:
             arguments = question.arguments if edited is None else edited
             self._lines(
                 [("strong", f"  arguments{'' if edited is None else ', edited'}:"), indented(as_json(arguments), "  ")]
             )
-            key = await self._surface.key(keys)
+            key = await self._ui.key(keys)
             if key == "e":
                 changed = await self._edited_arguments(question, arguments)
                 edited = None if changed == question.arguments else changed
             elif key == "v":
-                self._whole(question)
+                self._show_definition(question)
             elif key in _REMEMBER:
                 return Yes(remember=_REMEMBER[key], arguments=edited)
             else:
@@ -110,13 +110,13 @@ class Dialogs:
         self._head("warn", f"May {question.server} ask the model {question.model}?")
         keys = {**_YES, "e": "edit", **_NO}
         if question.wants_context:
-            self._lines([("bad", f"  It also wants to see the conversation ({params.include_context}).")])
+            self._lines([("bad", f"  It also requests the conversation ({params.include_context}).")])
             keys = {"y": "once, without the conversation", "c": "once, with it", "e": "edit", **_NO}
         while True:
             self._lines([indented(exact(as_draft(params.messages, params.system_prompt))), _limits(question)])
             if params.tools:
                 self._lines([f"  tools for the model: {', '.join(one_line(tool.name) for tool in params.tools)}"])
-            key = await self._surface.key(keys)
+            key = await self._ui.key(keys)
             changed = None if params is question.params else params
             if key == "e":
                 params = await self._edited(as_draft(params.messages, params.system_prompt), params, edited_params)
@@ -131,8 +131,8 @@ class Dialogs:
         answer = question.answer
         self._head("warn", f"May {question.server} see what the model said?")
         while True:
-            self._lines([indented(exact(words_of(answer.content))), ("dim", f"  said by {answer.model}")])
-            key = await self._surface.key({**_YES, "e": "edit", **_NO})
+            self._lines([indented(exact(words_of(answer.content))), ("dim", f"  from {answer.model}")])
+            key = await self._ui.key({**_YES, "e": "edit", **_NO})
             if key == "e":
                 answer = await self._edited(answer.text, answer, edited_answer)
             elif key in _REMEMBER:
@@ -147,28 +147,28 @@ class Dialogs:
 
     async def _definition(self, question: DefinitionQuestion) -> Reply:
         what = "the instructions" if question.kind == "instructions" else f"the {question.kind} {question.name}"
-        self._head("bad", f"{question.server}: {what} may have changed its meaning. Take it up?")
+        self._head("bad", f"{question.server}: {what} has changed or looks suspicious. Accept it?")
         self._lines([("bad", f"  ! {one_line(concern)}") for concern in question.concerns])
         self._lines(difference(question.difference))
-        return await self._reply({"y": "take it up", **_NO})
+        return await self._reply({"y": "accept", **_NO})
 
     async def _reply(self, keys: dict[str, str]) -> Reply:
-        key = await self._surface.key(keys)
+        key = await self._ui.key(keys)
         return Yes(remember=_REMEMBER[key]) if key in _REMEMBER else await self._refusal(key)
 
     async def _refusal(self, key: str) -> No:
-        return No(reason=await self._surface.ask("Why not? ") if key == "w" else "")
+        return No(reason=await self._ui.prompt("Why not? ") if key == "w" else "")
 
     async def _edited(self, text: str, value: Any, read: Callable[[Any, str], Any]) -> Any:
-        """The value as the person changed it; what cannot be read is said, and edited again."""
+        """Let the user edit a value until it is valid."""
         while True:
-            changed = await self._surface.edit(text, "the text")
+            changed = await self._ui.edit(text, "the text")
             if changed is None or changed == text:
                 return value
             try:
                 return read(value, changed)
             except ValueError as problem:
-                self._surface.say(("bad", f"  {problem}"))
+                self._ui.say(("bad", f"  {problem}"))
                 text = changed
 
     async def _edited_arguments(self, question: CallQuestion, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -178,7 +178,7 @@ class Dialogs:
             try:
                 changed = msgspec.json.decode(text, type=dict[str, Any])
             except (msgspec.MsgspecError, RecursionError) as problem:
-                raise ValueError(f"this is no JSON object: {problem}") from None
+                raise ValueError(f"this is not a JSON object: {problem}") from None
             validator = compile_schema(question.input_schema) if question.input_schema else None
             if validator is not None and not validator.is_valid(changed):
                 raise ValueError("; ".join(validator.problems(changed)))
@@ -186,36 +186,91 @@ class Dialogs:
 
         return await self._edited(as_json(arguments), arguments, read)
 
-    def _about(self, question: CallQuestion) -> None:
+    def _show_description(self, question: CallQuestion) -> None:
         if question.title:
             self._lines([f"  title: {one_line(question.title)}"])
         if question.description:
-            lines = wrapped(question.description, self._surface.width).split("\n")
+            lines = wrapped(question.description, self._ui.width).split("\n")
             more = [("dim", "  (v shows all of it)")] if len(lines) > _ROOM else []
             self._lines(["\n".join(lines[:_ROOM]), *more])
         if question.rule:
             self._lines([("dim", f"  asked because of: {one_line(question.rule)}")])
 
-    def _whole(self, question: CallQuestion) -> None:
+    def _show_definition(self, question: CallQuestion) -> None:
         self._lines(
             [("strong", f"  {question.server}: {one_line(question.tool)}"), indented(exact(question.description or ""))]
         )
         self._lines([("strong", "  input schema:"), indented(as_json(question.input_schema))])
 
     def _head(self, tone: Any, title: str) -> None:
-        self._surface.say()
-        self._surface.say((tone, rule(title, self._surface.width)))
+        self._ui.say()
+        self._ui.say((tone, rule(title, self._ui.width)))
 
     def _lines(self, lines: list[Any]) -> None:
         for line in lines:
-            self._surface.say(line)
+            self._ui.say(line)
 
 
 def difference(text: str) -> list[Part]:
-    """A diff with what goes and what comes in colours."""
+    """A diff with coloured lines."""
     tones: dict[str, Any] = {"+": "good", "-": "bad", "@": "dim"}
     return [(tones.get(line[:1], "plain"), f"  {exact(line)}") for line in text.splitlines()]
 
 
 def _limits(question: SamplingQuestion) -> Part:
     return ("dim", f"  at most {question.params.max_tokens} tokens")
+
+
+def launch_verb(spec: LaunchSpec) -> str:
+    """A command is "started", an address "reached"."""
+    return "started" if spec.kind == "stdio" else "reached"
+
+
+def launch_description(question: LaunchQuestion) -> list[Part]:
+    """The full launch specification, and the previously approved one if it differs."""
+    lines: list[Part] = [("dim", f"  from {one_line(question.origin)}")]
+    lines += launch_lines(question.spec)
+    if question.before is not None:
+        lines.append(("bad", "  This has changed. Previously approved:"))
+        lines += _dimmed(question.before)
+    return lines
+
+
+def launch_lines(spec: LaunchSpec) -> list[Part]:
+    """The launch specification line by line, never truncated."""
+    if spec.kind == "stdio":
+        lines: list[Part] = [("strong", "  command:"), f"  {command_line(spec.command)}"]
+        if spec.cwd:
+            lines.append(f"  in the folder {one_line(spec.cwd)}")
+    else:
+        lines = [
+            ("strong", f"  {spec.kind} address, at the host {host_of(spec.url or '')}:"),
+            f"  {one_line(spec.url or '')}",
+        ]
+    lines += [f"  {name}={value}" for name, value in _shown(spec.env)]
+    lines += [f"  {name}: {value}" for name, value in _shown(spec.headers)]
+    return lines + [f"  ${{input:{name}}} defaults to {value}" for name, value in _shown(spec.defaults)]
+
+
+def host_of(url: str) -> str:
+    """The host of a URL, without misleading parts around it."""
+    from urllib.parse import urlsplit
+
+    try:
+        return one_line(urlsplit(url).hostname or "?")
+    except ValueError:
+        return "?"
+
+
+def _dimmed(spec: LaunchSpec) -> list[Part]:
+    return [("dim", line if isinstance(line, str) else line[1]) for line in launch_lines(spec)]
+
+
+def _shown(values: dict[str, str]) -> list[tuple[str, str]]:
+    """(name, value) pairs, with secrets redacted."""
+    from dovetail.text.redact import REDACTED, is_secret, redact_text
+
+    return [
+        (one_line(name), REDACTED if is_secret(name) and not value.startswith("${") else one_line(redact_text(value)))
+        for name, value in sorted(values.items())
+    ]

@@ -1,4 +1,4 @@
-"""What servers ask the person in the middle of a call, as forms at the terminal."""
+"""Elicitation forms of servers, and inputs of the configuration, in the chat."""
 
 from __future__ import annotations
 
@@ -7,69 +7,93 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
-from dovetail.cli.chat.ui.contract import Interrupted, Surface
+from dovetail.cli.chat.ui.contract import ChatUI, Interrupted
 from dovetail.cli.chat.views.rendering import exact, indented, one_line, rule
-from dovetail.cli.terminal.prompt_forms import Answer, Asking
+from dovetail.cli.terminal.prompt_forms import ElicitationAnswer, ElicitationPrompts
+from dovetail.cli.terminal.terminal import InputClosed
 
 if TYPE_CHECKING:
     from dovetail.client.elicitation import Elicitation
+    from dovetail.host.entries import Input
+    from dovetail.host.secrets import Secrets
 
 
-class Forms:
-    """Asks in the name of a server, by its key in the configuration."""
+class ElicitationForms:
+    """Shows elicitation requests with the key of the server; `elicit` is the host's `on_elicit`."""
 
-    def __init__(self, surface: Surface, interrupt: Callable[[], None]) -> None:
-        self._surface = surface
+    def __init__(self, ui: ChatUI, interrupt: Callable[[], None]) -> None:
+        self._ui = ui
         self._interrupt = interrupt
 
-    async def elicit(self, server: str, question: Elicitation) -> Answer:
-        """Put a server's form, or its page, to the person; the host's `on_elicit`."""
+    async def elicit(self, server: str, question: Elicitation) -> ElicitationAnswer:
+        """Ask the user."""
         from dovetail.host.consent.user_prompts import HostElicitation
 
         warnings = question.concerns if isinstance(question, HostElicitation) else ()
-        self._surface.end_progress()
+        self._ui.end_progress()
         try:
-            return await _Dialog(self._surface, server, warnings).elicit(question)
+            return await _ServerForm(self._ui, server, warnings).elicit(question)
         except Interrupted:
             self._interrupt()
             return "cancel"
         except asyncio.CancelledError:
-            self._surface.notice(("dim", f"  (the question of {server} was withdrawn)"))
+            self._ui.notice(("dim", f"  (the question of {server} was withdrawn)"))
             raise
 
 
-class _Dialog(Asking):
-    """A form that looks like the other questions: whose it is stands in a line of ours, its words have a margin."""
+class _ServerForm(ElicitationPrompts):
+    """A form in the style of the other dialogs: the server is named in a line of ours, its text has a margin."""
 
-    def __init__(self, surface: Surface, server: str, warnings: Sequence[str]) -> None:
-        super().__init__(_Desk(surface), server, warnings)
-        self._surface = surface
+    def __init__(self, ui: ChatUI, server: str, warnings: Sequence[str]) -> None:
+        super().__init__(_IndentedPromptIO(ui), server, warnings)
+        self._ui = ui
         self._key = server
 
     def _introduce(self, question: Elicitation) -> None:
-        say = self._surface.say
+        say = self._ui.say
         say()
-        say(("warn", rule(f"{self._key} asks you", self._surface.width)))
+        say(("warn", rule(f"{self._key} asks for input", self._ui.width)))
         say(indented(question.message.strip()))
         for warning in self._warnings:
             say(("bad", f"  ! {one_line(warning)}"))
 
 
-class _Desk:
-    """The terminal for words of a server: none of them begins at the left edge, and none is hidden."""
+class _IndentedPromptIO:
+    """Prompts with text of a server: every line is indented, invisible characters are shown."""
 
-    def __init__(self, surface: Surface) -> None:
-        self._surface = surface
+    def __init__(self, ui: ChatUI) -> None:
+        self._ui = ui
 
     def question(self) -> AbstractAsyncContextManager[None]:
-        """The time that one question has the terminal for itself."""
-        return self._surface.question()
+        """Exclusive use of the terminal for one question."""
+        return self._ui.question()
 
     def say(self, text: str = "") -> None:
-        """Show lines."""
+        """Print lines."""
         for line in exact(text).split("\n"):
-            self._surface.say(line if line.startswith("  ") else f"  {line}")
+            self._ui.say(line if line.startswith("  ") else f"  {line}")
 
-    async def ask(self, prompt: str) -> str:
-        """One line."""
-        return await self._surface.ask(f"  {one_line(prompt)}")
+    async def prompt(self, prompt: str) -> str:
+        """Read one line."""
+        return await self._ui.prompt(f"  {one_line(prompt)}")
+
+
+def input_secrets(ui: ChatUI) -> Secrets:
+    """Secrets that ask the user for inputs without a value in the keyring."""
+    from dovetail.host.secrets import Secrets
+
+    async def ask(server: str, wanted: Input) -> str | None:
+        async with ui.question():
+            ui.say()
+            ui.say(("warn", rule(f"{server} needs {wanted.description or wanted.id}", ui.width)))
+            ui.say(("dim", f"  from {one_line(str(wanted.origin))}"))
+            if wanted.options:
+                ui.say(f"  one of {', '.join(map(one_line, wanted.options))}")
+            prompt = f"  {wanted.id}: "
+            try:
+                typed = await (ui.prompt_secret(prompt) if wanted.secret else ui.prompt(prompt))
+            except (InputClosed, Interrupted):
+                return None
+        return typed or wanted.default
+
+    return Secrets(on_input=ask)

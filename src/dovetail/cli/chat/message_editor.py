@@ -1,4 +1,4 @@
-"""Messages as a text that a person can edit, and back."""
+"""Conversion of messages to editable text and back."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _HEAD = re.compile(r"^=== (system|user|assistant)(?: \[(\d+): [^\]]*\])? ===$", 
 
 
 def blocks_of(content: SamplingContent | list[SamplingContent]) -> list[SamplingContent]:
-    """The blocks of a message, however it holds them."""
+    """The blocks of a message as a list."""
     return content if isinstance(content, list) else [content]
 
 
 def words_of(content: SamplingContent | list[SamplingContent]) -> str:
-    """A message as a person reads it; what is no text is named."""
+    """A message as text; other blocks are named."""
     return "\n".join(b.text if isinstance(b, Text) else f"[{_kind(b)}]" for b in blocks_of(content))
 
 
 def as_draft(messages: Sequence[SamplingMessage], system: str | None = None) -> str:
-    """The messages, each under a line that says whose it is; what is no text stands there as its number."""
+    """The messages as editable text, each under a line with its role; other blocks are referred to by number."""
     parts = [] if system is None else [f"=== system ===\n{system}"]
     for number, (role, block) in enumerate(_flat(messages)):
         if isinstance(block, Text):
@@ -36,40 +36,40 @@ def as_draft(messages: Sequence[SamplingMessage], system: str | None = None) -> 
 
 
 def read_draft(text: str, messages: Sequence[SamplingMessage]) -> tuple[str | None, list[SamplingMessage]]:
-    """The system prompt and the messages of an edited draft; what cannot be read is a ValueError that says why."""
+    """Parse an edited draft to system prompt and messages; ValueError with a reason if it is invalid."""
     pieces = _HEAD.split(text)
     if pieces[0].strip():
-        raise ValueError("the first line is to say whose message it is: === user ===")
+        raise ValueError("the first line must name the role: === user ===")
     before = _flat(messages)
     system: str | None = None
-    found: list[tuple[Role, SamplingContent]] = []
+    parsed: list[tuple[Role, SamplingContent]] = []
     for role, number, body in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True):
         words = body.removeprefix("\n").removesuffix("\n")
         if role == "system":
             system = words or None
         elif number is not None:
             if int(number) >= len(before):
-                raise ValueError(f"there is nothing with the number {number}")
-            found.append((cast("Role", role), before[int(number)][1]))
+                raise ValueError(f"there is no block with the number {number}")
+            parsed.append((cast("Role", role), before[int(number)][1]))
         elif words.strip():
-            found.append((cast("Role", role), Text(words)))
-    if not found:
+            parsed.append((cast("Role", role), Text(words)))
+    if not parsed:
         raise ValueError("no message is left")
-    return system, _joined(found)
+    return system, _joined(parsed)
 
 
 def edited_params(params: CreateMessageParams, text: str) -> CreateMessageParams:
-    """A request for sampling with an edited prompt."""
+    """A sampling request with an edited prompt."""
     system, messages = read_draft(text, params.messages)
     return msgspec.structs.replace(params, system_prompt=system, messages=messages)
 
 
 def edited_answer(answer: CreateMessageResult, text: str) -> CreateMessageResult:
-    """A model's answer in other words; what was no text stays."""
+    """A model's answer with edited text; other blocks stay."""
     kept = [block for block in blocks_of(answer.content) if not isinstance(block, Text)]
     content: list[SamplingContent] = [*([Text(text)] if text.strip() else []), *kept]
     if not content:
-        raise ValueError("nothing is left of the answer")
+        raise ValueError("the answer is empty")
     return msgspec.structs.replace(answer, content=content[0] if len(content) == 1 else content)
 
 
@@ -78,7 +78,7 @@ def _flat(messages: Sequence[SamplingMessage]) -> list[tuple[Role, SamplingConte
 
 
 def _joined(blocks: list[tuple[Role, SamplingContent]]) -> list[SamplingMessage]:
-    """One message for all that the same side says in a row."""
+    """Join consecutive blocks of one role to one message."""
     messages: list[tuple[Role, list[SamplingContent]]] = []
     for role, block in blocks:
         if messages and messages[-1][0] == role:

@@ -1,36 +1,72 @@
-"""What one run of the application knows."""
+"""State of one chat session, and the numbers of resources."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from dovetail.cli.chat.ui.contract import Surface
-
-from .resource_links import Link, Links
+from dovetail.cli.chat.ui.contract import ChatUI
+from dovetail.cli.parser import UsageError
 
 if TYPE_CHECKING:
     from dovetail.host.chat.chat import Chat
     from dovetail.host.host import Host
 
 
-@dataclass
-class Session:
-    """The terminal, the host, and what the person has put together so far."""
+class NumberedResource(NamedTuple):
+    """A resource of a server."""
 
-    surface: Surface
+    server: str
+    uri: str
+    name: str = ""
+
+
+class ResourceNumbers:
+    """Numbers of resources that were shown, to be typed in place of URIs."""
+
+    def __init__(self) -> None:
+        self._links: list[NumberedResource] = []
+
+    def add(self, link: NumberedResource) -> int:
+        """Add a resource and return its number; a known resource keeps its number."""
+        for number, known in enumerate(self._links, start=1):
+            if (known.server, known.uri) == (link.server, link.uri):
+                return number
+        self._links.append(link)
+        return len(self._links)
+
+    def all(self) -> list[NumberedResource]:
+        """All resources, by number."""
+        return list(self._links)
+
+    def find(self, words: list[str]) -> NumberedResource:
+        """Find a resource by its number, or by server and URI."""
+        match words:
+            case [number] if number.isascii() and number.isdigit() and 1 <= int(number) <= len(self._links):
+                return self._links[int(number) - 1]
+            case [server, uri]:
+                return NumberedResource(server, uri)
+            case _:
+                raise UsageError("name a resource by its number, or by server and URI")
+
+
+@dataclass
+class ChatSession:
+    """The user interface, the host, and the state of the chat."""
+
+    ui: ChatUI
     host: Host
     chat: Chat | None = None
-    """None where there is no model: then everything but the chat works."""
-    links: Links = field(default_factory=Links)
-    attached: list[Link] = field(default_factory=list[Link])
-    """What goes along with the next message."""
-    watched: list[Link] = field(default_factory=list[Link])
-    over: bool = False
-    """The person wants to leave."""
+    """None without a model: then everything but the chat works."""
+    links: ResourceNumbers = field(default_factory=ResourceNumbers)
+    attached: list[NumberedResource] = field(default_factory=list[NumberedResource])
+    """Resources to send with the next message."""
+    watched: list[NumberedResource] = field(default_factory=list[NumberedResource])
+    finished: bool = False
+    """The user wants to quit."""
     system: str | None = None
-    """What the model is told before everything else."""
+    """The system prompt."""
 
-    def talk(self, model: str | None = None) -> Chat:
-        """A new conversation."""
+    def new_chat(self, model: str | None = None) -> Chat:
+        """Create a new conversation."""
         return self.host.chat(model=model, system=self.system)

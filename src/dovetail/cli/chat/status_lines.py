@@ -1,42 +1,47 @@
-"""What happens at the servers by itself, as lines between everything else."""
+"""Host events and log records as lines of the transcript."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import logging
 import time
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from dovetail.cli.chat.ui.colours import Tone
-from dovetail.cli.chat.ui.contract import Surface
-from dovetail.cli.chat.views.rendering import counted, one_line
+from dovetail.cli.chat.ui.contract import ChatUI
+from dovetail.cli.chat.views.rendering import counted, one_line, shortened
 
 if TYPE_CHECKING:
     from dovetail.host.events import HostEvent, ServerStatus
 
+
 _AGAIN = 1.0
-"""Seconds before the same line is shown again; no server can flood the terminal."""
+"""Seconds before the same line is shown again, so that no server can flood the terminal."""
 _MOST = 500
 
 
-class Happenings:
-    """Tells what a person should know of; the rest is in `/servers`, `/log` and `/traffic`."""
+class StatusLines:
+    """Shows events that matter to the user; the rest is in `/servers`, `/log` and `/traffic`."""
 
-    def __init__(self, surface: Surface) -> None:
-        self._surface = surface
+    def __init__(self, ui: ChatUI) -> None:
+        self._ui = ui
         self._states: dict[str, str] = {}
-        self._said: dict[str, float] = {}
+        self._shown_at: dict[str, float] = {}
 
-    def tell(self, event: HostEvent) -> None:
-        """Tell of one event; the host's `on_event`."""
+    def on_event(self, event: HostEvent) -> None:
+        """Show one event; the host's `on_event`."""
         from dovetail.host.events import ResourceChange, ServerStatus
 
         detail = event.detail
         if isinstance(detail, ServerStatus):
             self._status(detail)
         elif isinstance(detail, ResourceChange):
-            what = f"is not watched any more: {one_line(detail.problem)}" if detail.problem else "has changed"
+            what = f"is no longer watched: {one_line(detail.problem)}" if detail.problem else "has changed"
             self._say("name", f"~ {one_line(detail.uri)} of {event.server} {what}")
         elif event.kind == "definition":
-            self._say("bad", f"! {event.server}: {detail.kind} held back until you approve; /tools shows it")
+            self._say("bad", f"! {event.server}: {detail.kind} withheld until you approve; /tools shows it")
         elif event.kind == "config":
             self._say("dim", f"  configuration: {one_line(str(detail))}")
 
@@ -52,9 +57,39 @@ class Happenings:
 
     def _say(self, tone: Tone, line: str) -> None:
         now = time.monotonic()
-        if now - self._said.get(line, float("-inf")) < _AGAIN:
+        if now - self._shown_at.get(line, float("-inf")) < _AGAIN:
             return
-        if len(self._said) >= _MOST:
-            self._said.clear()
-        self._said[line] = now
-        self._surface.notice((tone, line))
+        if len(self._shown_at) >= _MOST:
+            self._shown_at.clear()
+        self._shown_at[line] = now
+        self._ui.notice((tone, line))
+
+
+_ROOM = 300
+
+
+class TranscriptLogHandler(logging.Handler):
+    """Shows log records as lines, from any thread."""
+
+    def __init__(self, ui: ChatUI) -> None:
+        super().__init__(logging.WARNING)
+        self._ui = ui
+        self._loop = asyncio.get_running_loop()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Show a record without its traceback."""
+        text = shortened(f"{record.levelname.lower()}: {record.getMessage()}", _ROOM)
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self._ui.notice, ("dim", f"  {text}"))
+
+
+@contextlib.contextmanager
+def log_to_transcript(ui: ChatUI) -> Generator[None]:
+    """Show warnings and errors in the transcript."""
+    handler = TranscriptLogHandler(ui)
+    root = logging.getLogger()
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)

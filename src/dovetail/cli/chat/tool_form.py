@@ -1,4 +1,4 @@
-"""Arguments for a tool that a person runs by hand: asked for one by one, read by the tool's schema."""
+"""A form for the arguments of a tool, converted by the tool's schema."""
 
 from __future__ import annotations
 
@@ -6,47 +6,47 @@ from typing import Any, cast
 
 import msgspec
 
-from dovetail.cli.chat.ui.contract import Surface
+from dovetail.cli.chat.ui.contract import ChatUI
 from dovetail.cli.chat.views.rendering import as_json, indented, one_line, shortened
 from dovetail.cli.options.values import read_arguments
 from dovetail.cli.parser import UsageError
 from dovetail.protocol.errors import LocalError
 
 
-async def fill(surface: Surface, schema: dict[str, Any]) -> dict[str, Any] | None:
-    """What the tool is to be called with; None where the person gave it up."""
+async def fill(ui: ChatUI, schema: dict[str, Any]) -> dict[str, Any] | None:
+    """Ask for the arguments; None if the user aborts."""
     fields: Any = schema.get("properties")
     required: list[Any] = schema.get("required", [])
     arguments: dict[str, Any] = {}
     for name, field in cast("dict[str, Any]", fields).items() if isinstance(fields, dict) else ():
         about = cast("dict[str, Any]", field) if isinstance(field, dict) else {}
-        await _ask(surface, schema, name, about, name in required, arguments)
+        await _ask(ui, schema, name, about, name in required, arguments)
     while True:
-        surface.say(indented(as_json(arguments), "  "))
+        ui.say(indented(as_json(arguments), "  "))
         if problems := problems_of(schema, arguments):
-            surface.say(("bad", f"  {'; '.join(problems)}"))
-        key = await surface.key({"y": "call it", "e": "edit", "n": "leave it"})
+            ui.say(("bad", f"  {'; '.join(problems)}"))
+        key = await ui.key({"y": "call", "e": "edit", "n": "cancel"})
         if key == "n":
             return None
         if key == "e":
-            arguments = await _edited(surface, arguments)
+            arguments = await _edited(ui, arguments)
         elif not problems:
             return arguments
 
 
 async def _ask(
-    surface: Surface, schema: dict[str, Any], name: str, field: dict[str, Any], required: bool, into: dict[str, Any]
+    ui: ChatUI, schema: dict[str, Any], name: str, field: dict[str, Any], required: bool, into: dict[str, Any]
 ) -> None:
     kind, default = field.get("type", "anything"), field.get("default")
     if field.get("description"):
-        surface.say(("dim", f"  {shortened(str(field['description']), 200)}"))
+        ui.say(("dim", f"  {shortened(str(field['description']), 200)}"))
     if field.get("enum"):
-        surface.say(("dim", f"  one of {', '.join(one_line(str(value)) for value in field['enum'])}"))
+        ui.say(("dim", f"  one of {', '.join(one_line(str(value)) for value in field['enum'])}"))
     kind = " or ".join(map(str, cast("list[Any]", kind))) if isinstance(kind, list) else kind
     about = f"{kind}" if required else f"{kind}, optional"
     shown = "" if default is None else f" [{msgspec.json.encode(default).decode()}]"
     while True:
-        text = await surface.ask(f"  {one_line(f'{name} ({about}){shown}')}: ")
+        text = await ui.prompt(f"  {one_line(f'{name} ({about}){shown}')}: ")
         if not text and (not required or default is not None):
             return
         try:
@@ -58,23 +58,23 @@ async def _ask(
         if not problems:
             into.update(given)
             return
-        surface.say(("bad", f"  {'; '.join(problems)}"))
+        ui.say(("bad", f"  {'; '.join(problems)}"))
 
 
-async def _edited(surface: Surface, arguments: dict[str, Any]) -> dict[str, Any]:
+async def _edited(ui: ChatUI, arguments: dict[str, Any]) -> dict[str, Any]:
     text: str | None = as_json(arguments)
     while True:
-        text = await surface.edit(text or "", "arguments")
+        text = await ui.edit(text or "", "arguments")
         if text is None:
             return arguments
         try:
             return msgspec.json.decode(text, type=dict[str, Any])
         except (msgspec.MsgspecError, RecursionError) as problem:
-            surface.say(("bad", f"  This is no JSON object: {problem}"))
+            ui.say(("bad", f"  This is not a JSON object: {problem}"))
 
 
 def problems_of(schema: dict[str, Any], arguments: dict[str, Any]) -> list[str]:
-    """What is wrong with arguments, by the tool's schema."""
+    """Validation errors of arguments."""
     from dovetail.schema.validation import compile_schema
 
     try:

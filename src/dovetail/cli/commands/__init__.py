@@ -1,1 +1,1 @@
-"""The subcommands of `dovetail`, one module each."""
+"""The subcommands of `dovetail`; related ones share a module (see `parser.py`)."""

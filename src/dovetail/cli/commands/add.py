@@ -8,51 +8,55 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from dovetail.cli.exit_status import OK, Failed
+from dovetail.cli.exit_status import OK, CommandFailed
 from dovetail.cli.options.config_options import (
-    Person,
-    add_file,
-    add_secrets,
-    chosen_file,
-    entry_of,
-    forget_unwanted,
-    kept,
-    opened,
-    recorded,
-    tell,
-    wants_keyring,
-    warn,
-    warn_of_strangers,
+    TerminalPrompts,
+    add_file_option,
+    add_secrets_option,
+    audited,
+    config_path,
+    forget_removed_inputs,
+    open_document,
+    print_result,
+    print_warnings,
+    read_entry,
+    store_secrets_and_write,
+    use_keyring,
+    warn_if_inputs_unsupported,
 )
 from dovetail.cli.options.values import read_pairs
 from dovetail.cli.parser import UsageError
-from dovetail.cli.terminal.progress import Screen
+from dovetail.cli.terminal.progress import ProgressDisplay
 
 if TYPE_CHECKING:
     from dovetail.host.config.document import ConfigDocument
     from dovetail.host.entries import ServerEntry
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's arguments."""
+def configure_add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
     parser.usage = "dovetail add KEY URL [options] | dovetail add KEY [options] -- COMMAND…"
-    parser.add_argument("key", metavar="KEY", help="what to call the server")
-    parser.add_argument("url", nargs="?", metavar="URL", help="where it is (https:, ws:)")
+    parser.add_argument("key", metavar="KEY", help="the name of the server")
+    parser.add_argument("url", nargs="?", metavar="URL", help="the URL of the server (https:, ws:)")
     parser.add_argument("--env", action="append", default=[], metavar="KEY=VALUE", help="set for the server's process")
     parser.add_argument("--cwd", metavar="DIR", help="where the server's process runs")
     parser.add_argument("--header", action="append", default=[], metavar="NAME=VALUE", help="send with every request")
-    parser.add_argument("--type", choices=("http", "sse", "ws"), help="how to talk to a URL (default: by its scheme)")
-    parser.add_argument("--replace", action="store_true", help="in place of a server of the same name")
-    add_secrets(parser)
-    add_file(parser)
-    parser.epilog = "Values may hold ${VAR}, ${VAR:-default} and ${input:id}; what is asked for goes to the keyring."
+    parser.add_argument(
+        "--type", choices=("http", "sse", "ws"), help="the transport for a URL (default: by its scheme)"
+    )
+    parser.add_argument("--replace", action="store_true", help="replace a server of the same name")
+    add_secrets_option(parser)
+    add_file_option(parser)
+    parser.epilog = (
+        "Values may hold ${VAR}, ${VAR:-default} and ${input:id}; inputs are asked for and stored in the keyring."
+    )
 
 
-def run(options: argparse.Namespace) -> int:
-    """Add it."""
+def run_add(options: argparse.Namespace) -> int:
+    """Add the server."""
     server = _server(options)
-    with Screen(sys.stderr) as screen:
-        return asyncio.run(_add(options, server, Person(screen)))
+    with ProgressDisplay(sys.stderr) as display:
+        return asyncio.run(_add(options, server, TerminalPrompts(display)))
 
 
 def _server(options: argparse.Namespace) -> dict[str, Any]:
@@ -69,7 +73,7 @@ def _server(options: argparse.Namespace) -> dict[str, Any]:
             "command": command[0],
             "args": command[1:],
             "env": env,
-            "cwd": _from_here(options.cwd),
+            "cwd": _absolute(options.cwd),
         }
     else:
         if env or options.cwd:
@@ -79,65 +83,65 @@ def _server(options: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value}
 
 
-async def _add(options: argparse.Namespace, server: dict[str, Any], person: Person) -> int:
+async def _add(options: argparse.Namespace, server: dict[str, Any], prompts: TerminalPrompts) -> int:
     from dovetail.host.config.editing import edit_file, input_ids
     from dovetail.host.config.secret_inputs import extract_secrets, secrets_left_in_file
     from dovetail.host.secrets import Secrets
 
-    file, key = chosen_file(options), options.key
-    document = opened(file)
-    _refuse_taken(options, document)
+    file, key = config_path(options), options.key
+    document = open_document(file)
+    _require_free_key(options, document)
     without, hidden = extract_secrets(key, server, input_ids(document))
-    if await wants_keyring(options, person, [each.where for each in hidden]):
+    if await use_keyring(options, prompts, [each.where for each in hidden]):
         server = without
     else:
         hidden = []
-    secrets = Secrets(on_input=person.value if person.there else None)
+    secrets = Secrets(on_input=prompts.input_value if prompts.available else None)
     declarations = [each.declaration(key) for each in hidden]
 
     def change(before: ConfigDocument) -> str:
-        _refuse_taken(options, before)  # somebody else may have been quicker
+        _require_free_key(options, before)  # another process may have added it meanwhile
         return _changed(before, key, server, declarations)
 
-    with recorded("add", {key: {"entry": server}}, file):
-        await kept(secrets, file, hidden, lambda: edit_file(file, change))
-    await forget_unwanted(input_ids(document), file)
-    warn([f"{place} looks like a secret; it stands in the file" for place in secrets_left_in_file(server)])
-    entry, _ = entry_of(file, key)
-    warn(
+    with audited("add", {key: {"entry": server}}, file):
+        await store_secrets_and_write(secrets, file, hidden, lambda: edit_file(file, change))
+    await forget_removed_inputs(input_ids(document), file)
+    print_warnings([f"{place} looks like a secret and is in the file" for place in secrets_left_in_file(server)])
+    entry, _ = read_entry(file, key)
+    print_warnings(
         [
-            f"{word} is looked for wherever a host is started; with `--cwd .` it is looked for here"
-            for word in _astray(entry)
+            f"{word} is resolved in the folder where a host starts; with `--cwd .` it is resolved here"
+            for word in _relative_paths(entry)
         ]
     )
     if entry is not None and entry.inputs:
-        warn_of_strangers(file)
+        warn_if_inputs_unsupported(file)
     missing = [each for each in entry.inputs if await secrets.known(each) is None] if entry is not None else []
     for wanted in missing:
         await secrets.ask(key, wanted)
     problem = entry.problem if entry is not None else None
     if problem is not None:
-        warn([f"it cannot be started yet: {problem}"])
-    tell(options, f"Added {key} to {file}.", {"file": file, "key": key, "problem": problem})
+        print_warnings([f"the server cannot start yet: {problem}"])
+    print_result(options, f"Added {key} to {file}.", {"file": file, "key": key, "problem": problem})
     return OK
 
 
-def _refuse_taken(options: argparse.Namespace, document: ConfigDocument) -> None:
+def _require_free_key(options: argparse.Namespace, document: ConfigDocument) -> None:
     from dovetail.host.config.editing import server_keys
 
     if options.key in server_keys(document) and not options.replace:
-        raise Failed(
-            "exists", f"{document.file} has a server {options.key!r} already; --replace puts this one in its place"
+        raise CommandFailed(
+            "exists", f"{document.file} has a server {options.key!r} already; use --replace to replace it"
         )
 
 
-def _from_here(folder: str | None) -> str | None:
-    """A folder as it is called everywhere; what begins with a variable or `~` is that already."""
+def _absolute(folder: str | None) -> str | None:
+    """Make a path absolute, unless it begins with a variable or `~`."""
     return folder if folder is None or folder.startswith(("${", "~")) else os.path.abspath(folder)
 
 
-def _astray(entry: ServerEntry | None) -> list[str]:
-    """The words of a command that name a file from here, though the command will not run here."""
+def _relative_paths(entry: ServerEntry | None) -> list[str]:
+    """Words of the command that are relative paths of files here, although it will run elsewhere."""
     if entry is None or entry.spec is None or entry.spec.cwd is not None:
         return []
     return [word for word in entry.spec.command if not os.path.isabs(word) and os.path.isfile(word)]

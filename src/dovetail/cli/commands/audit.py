@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dovetail.cli import output
-from dovetail.cli.exit_status import OK, Failed
-from dovetail.cli.options.client_options import add_output
+from dovetail.cli.exit_status import OK, CommandFailed
+from dovetail.cli.options.client_options import add_format_option
 from dovetail.cli.parser import UsageError
 
 if TYPE_CHECKING:
@@ -20,22 +20,24 @@ if TYPE_CHECKING:
 _SPANS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's arguments."""
-    parser.add_argument("what", choices=tuple(_WHAT), help="look at it, see whether it is whole, or copy it out")
-    parser.add_argument("file", nargs="?", metavar="FILE", help="the record (default: audit.jsonl in your own folder)")
+def configure_audit(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("what", choices=tuple(_WHAT), help="show, verify or export the audit log")
+    parser.add_argument(
+        "file", nargs="?", metavar="FILE", help="the audit log (default: audit.jsonl in your user folder)"
+    )
     some = parser.add_argument_group("show and export")
-    some.add_argument("--server", metavar="KEY", help="what is about this server")
+    some.add_argument("--server", metavar="KEY", help="only records about this server")
     some.add_argument("--kind", metavar="EVENT", help="call, result, question, answer, refusal, launch, config, …")
     some.add_argument("--since", type=_moment, metavar="WHEN", help="a date, a date with a time, or 30m, 12h, 7d ago")
-    some.add_argument("--last", type=int, metavar="N", help="no more than the last N")
+    some.add_argument("--last", type=int, metavar="N", help="only the last N records")
     some.add_argument("--as", dest="form", choices=("jsonl", "csv"), default="jsonl", help="the form of the export")
-    parser.add_argument("--kept-at", metavar="PATH", help="verify: where a record that is now elsewhere was written")
-    add_output(parser)
+    parser.add_argument("--kept-at", metavar="PATH", help="verify: the path where a moved log was written")
+    add_format_option(parser)
 
 
-def run(options: argparse.Namespace) -> int:
-    """Do what is wanted with the record."""
+def run_audit(options: argparse.Namespace) -> int:
+    """Show, verify or export the audit log."""
     return _WHAT[options.what](options)
 
 
@@ -47,7 +49,15 @@ def _show(options: argparse.Namespace) -> int:
         output.show_json(msgspec.to_builtins(records))
         return OK
     rows = [
-        (str(each.n), _when(each.at), each.event, _seen(each.server), _seen(each.name), each.by or "", _story(each))
+        (
+            str(each.n),
+            _when(each.at),
+            each.event,
+            _visible(each.server),
+            _visible(each.name),
+            each.by or "",
+            _details(each),
+        )
         for each in records
     ]
     output.show_table(None, ("n", "when", "event", "server", "name", "by", "what"), rows)
@@ -58,16 +68,16 @@ def _verify(options: argparse.Namespace) -> int:
     from dovetail.policy.audit.verify import verify
 
     path = _path(options)
-    found = verify(path, kept_at=Path(options.kept_at) if options.kept_at else None)
-    if found.problem is not None:
-        raise Failed(
-            "tampered", f"{path} is not whole: {found.problem} ({found.records} records before it are genuine)"
+    result = verify(path, kept_at=Path(options.kept_at) if options.kept_at else None)
+    if result.problem is not None:
+        raise CommandFailed(
+            "tampered", f"{path} is not whole: {result.problem} ({result.records} records before it are genuine)"
         )
-    facts = {"file": str(path), "records": found.records}
+    facts = {"file": str(path), "records": result.records}
     if options.format == "json":
         output.show_json(facts)
     else:
-        output.show_text(f"{path} is whole: {found.records} records.")
+        output.show_text(f"{path} is whole: {result.records} records.")
     return OK
 
 
@@ -90,8 +100,8 @@ def _wanted(options: argparse.Namespace) -> Iterator[AuditRecord]:
 
     if options.last is not None and options.last < 0:
         raise UsageError("--last takes a number of records")
-    found = read_records(_path(options), server=options.server, event=options.kind, since=options.since)
-    return found if options.last is None else iter(deque(found, maxlen=options.last))
+    records = read_records(_path(options), server=options.server, event=options.kind, since=options.since)
+    return records if options.last is None else iter(deque(records, maxlen=options.last))
 
 
 def _path(options: argparse.Namespace) -> Path:
@@ -106,30 +116,30 @@ def _moment(text: str) -> datetime:
     try:
         if unit is not None and text[:-1].isdecimal():
             return datetime.now(UTC) - timedelta(**{unit: int(text[:-1])})
-        found = datetime.fromisoformat(text)
-        return found.astimezone() if found.tzinfo is None else found
+        moment = datetime.fromisoformat(text)
+        return moment.astimezone() if moment.tzinfo is None else moment
     except (ValueError, OverflowError):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no time: write a date with or without a time, or 30m, 12h, 7d"
+            f"{text!r} is not a time: write a date with or without a time, or 30m, 12h, 7d"
         ) from None
 
 
 def _when(at: str) -> str:
-    """The time on the clock of whoever looks."""
+    """Convert to local time."""
     return datetime.fromisoformat(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _story(record: AuditRecord) -> str:
+def _details(record: AuditRecord) -> str:
     import msgspec
 
     parts = [record.rule] if record.rule else []
     if record.details:
         parts.append(msgspec.json.encode(record.details).decode())
-    return _seen(" · ".join(parts))
+    return _visible(" · ".join(parts))
 
 
-def _seen(text: str) -> str:
-    """A text of others with nothing hidden in it, also where it goes through a pager."""
+def _visible(text: str) -> str:
+    """Text of servers with invisible characters shown, also for pagers."""
     from dovetail.policy.inspection.invisible_chars import show_hidden
 
     return show_hidden(text).replace("\r", "\\r").replace("\n", "\\n")

@@ -6,28 +6,28 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from dovetail.cli import output
-from dovetail.cli.options.client_options import add_options, add_target, with_client
+from dovetail.cli.options.client_options import add_client_options, add_target_argument, run_with_client
 from dovetail.cli.parser import UsageError
-from dovetail.cli.terminal.progress import Screen
+from dovetail.cli.terminal.progress import ProgressDisplay
 
 if TYPE_CHECKING:
     from dovetail.client.client import Client
     from dovetail.types.tools import CallToolResult
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's arguments."""
-    add_target(parser)
+def configure_call(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    add_target_argument(parser)
     parser.add_argument("tool", metavar="TOOL")
     parser.add_argument(
-        "arguments", nargs="*", metavar="key=value", help="read by the tool's schema; key:=JSON as it is"
+        "arguments", nargs="*", metavar="key=value", help="converted by the tool's schema; key:=JSON as it is"
     )
     parser.add_argument("--json", metavar="OBJECT", help="all arguments at once: JSON, @FILE, or - for stdin")
     parser.add_argument("--save", metavar="DIR", help="save images, audio and other bytes there")
-    add_options(parser)
+    add_client_options(parser)
 
 
-def run(options: argparse.Namespace) -> int:
+def run_call(options: argparse.Namespace) -> int:
     """Call the tool."""
     from dovetail.cli.options.values import read_object
 
@@ -35,15 +35,15 @@ def run(options: argparse.Namespace) -> int:
         if options.arguments:
             raise UsageError("give the arguments as key=value or with --json, not both")
         options.json = read_object(options.json)
-    return with_client(options, _call)
+    return run_with_client(options, _call)
 
 
-async def _call(client: Client, options: argparse.Namespace, screen: Screen) -> None:
+async def _call(client: Client, options: argparse.Namespace, display: ProgressDisplay) -> None:
     arguments = options.json
     if arguments is None:
         arguments = await _arguments(client, options.tool, options.arguments)
-    result = await client.call(options.tool, arguments, progress=screen.progress)
-    screen.end_progress()
+    result = await client.call(options.tool, arguments, progress=display.progress)
+    display.end_progress()
     if options.format == "json":
         output.show_json(as_json(result))
     else:
@@ -60,7 +60,7 @@ async def _arguments(client: Client, tool: str, words: list[str]) -> dict[str, A
 
 
 def as_json(result: CallToolResult) -> dict[str, Any]:
-    """A result for scripts: `structuredContent` is the bare value, whatever revision carried it."""
+    """A result for scripts; `structuredContent` is the bare value on every revision."""
     from dovetail.types.serialization import dump
     from dovetail.types.tools import DATA_MARK
 
@@ -77,17 +77,17 @@ def as_json(result: CallToolResult) -> dict[str, Any]:
 
 
 def show(result: CallToolResult, folder: str | None) -> None:
-    """A result for people: the value in place of a text that only repeats it."""
-    from dovetail.cli.terminal.contents import Keeper
+    """Print a result; structured content replaces text that only repeats it."""
+    from dovetail.cli.terminal.contents import ContentRenderer
 
-    keeper = Keeper(folder)
+    renderer = ContentRenderer(folder)
     blocks = list(result.content)
     data = result.data
     if isinstance(data, (dict, list)) and _repeats(result.first_text(), data):
         output.show_value(data)
         blocks = [block for block in blocks if getattr(block, "text", None) != result.first_text()]
     for block in blocks:
-        output.show_text(keeper.describe(block))
+        output.show_text(renderer.describe(block))
 
 
 def _repeats(text: str | None, data: Any) -> bool:

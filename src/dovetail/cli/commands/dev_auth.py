@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 PORT = 8090
 
 _BANNER = """\
-FOR DEVELOPMENT ONLY: anybody who can reach this can log in as anybody. Never use it for anything real.
+FOR DEVELOPMENT ONLY: everyone who can reach this server can log in as any user. Never use it in production.
 
-{issuer} gives out tokens, good for {seconds} s each; Ctrl-C ends it. To protect a server with it:
+{issuer} issues tokens with a lifetime of {seconds} s; Ctrl-C stops it. To protect a server with it:
 
     from dovetail import JWTVerifier, Server
     auth = JWTVerifier(issuer="{issuer}", audience="{resource}")
@@ -25,23 +25,25 @@ FOR DEVELOPMENT ONLY: anybody who can reach this can log in as anybody. Never us
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's arguments."""
+def configure_dev_auth(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
     parser.add_argument("--port", type=_port, default=PORT, help=f"on 127.0.0.1, {PORT} by default; 0 for a free one")
-    parser.add_argument("--issuer", metavar="URL", help="what it is known by, if not http://127.0.0.1:PORT")
-    parser.add_argument("--token-seconds", type=_seconds, default=300, metavar="N", help="the life of a token, 300 s")
-    parser.add_argument("--user", action="append", metavar="NAME", help="who may log in; anybody without it")
-    parser.add_argument("--scope", action="append", metavar="SCOPE", help="a scope that there is; any without it")
+    parser.add_argument("--issuer", metavar="URL", help="the issuer, if not http://127.0.0.1:PORT")
     parser.add_argument(
-        "--resource", action="append", metavar="URL", help="a server to give tokens for; any without it"
+        "--token-seconds", type=_seconds, default=300, metavar="N", help="lifetime of a token (default 300)"
+    )
+    parser.add_argument("--user", action="append", metavar="NAME", help="a user who may log in (default: any name)")
+    parser.add_argument("--scope", action="append", metavar="SCOPE", help="a supported scope (default: any)")
+    parser.add_argument(
+        "--resource", action="append", metavar="URL", help="a server to issue tokens for (default: any)"
     )
     parser.add_argument(
-        "--client", action="append", type=_client, metavar="ID:SECRET", help="a program that gets tokens for itself"
+        "--client", action="append", type=_client, metavar="ID:SECRET", help="a client for the client credentials grant"
     )
 
 
-def run(options: argparse.Namespace) -> int:
-    """Serve until a signal says to end."""
+def run_dev_auth(options: argparse.Namespace) -> int:
+    """Serve until a signal arrives."""
     from dovetail.server.run.http import require_uvicorn
     from dovetail.testing.auth_server.dev_auth import DevAuth
 
@@ -66,7 +68,7 @@ def _banner(auth: DevAuth, resource: str) -> str:
 
 
 def _say(text: str) -> None:
-    with contextlib.suppress(OSError):  # whoever read it may have seen enough
+    with contextlib.suppress(OSError):  # the reader may have closed the pipe
         sys.stdout.write(text)
         sys.stdout.flush()
 

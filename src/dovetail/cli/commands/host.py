@@ -9,9 +9,9 @@ import importlib.util
 import sys
 from typing import TYPE_CHECKING
 
-from dovetail.cli.exit_status import OK, USAGE, Failed
+from dovetail.cli.exit_status import OK, USAGE, CommandFailed
 from dovetail.cli.options.host_options import add_host_options, make_host
-from dovetail.cli.terminal.terminal import someone_there
+from dovetail.cli.terminal.terminal import is_interactive
 from dovetail.types.errors import missing_extra
 
 ENDED = 143
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from prompt_toolkit.history import History
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's arguments."""
+def configure_host(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
     add_host_options(parser)
-    parser.epilog = "Within, /help shows what can be typed. For scripts there is `dovetail ask`."
+    parser.epilog = "In the chat, /help lists the commands. For scripts use `dovetail ask`."
 
 
-def run(options: argparse.Namespace) -> int:
-    """Talk, until the person leaves."""
-    if not someone_there() or not sys.stdout.isatty():  # a question that goes to a file is answered unseen
-        raise Failed("usage", "`dovetail host` needs a terminal; for scripts there is `dovetail ask`.", USAGE)
+def run_host(options: argparse.Namespace) -> int:
+    """Chat until the user quits."""
+    if not is_interactive() or not sys.stdout.isatty():  # the user must see what to approve
+        raise CommandFailed("usage", "`dovetail host` needs a terminal; for scripts use `dovetail ask`.", USAGE)
     if importlib.util.find_spec("prompt_toolkit") is None:
-        raise Failed("usage", str(missing_extra("cli", "`dovetail host`")), USAGE)
+        raise CommandFailed("usage", str(missing_extra("cli", "`dovetail host`")), USAGE)
     try:
         return asyncio.run(_host(options))
     except asyncio.CancelledError:
@@ -40,28 +40,28 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _host(options: argparse.Namespace) -> int:
-    from dovetail.cli.chat.app import Application
-    from dovetail.cli.chat.log_lines import shown
-    from dovetail.cli.chat.secrets import input_secrets
-    from dovetail.cli.chat.ui.prompt_toolkit_ui import Keyboard
+    from dovetail.cli.chat.app import ChatApp
+    from dovetail.cli.chat.forms import input_secrets
+    from dovetail.cli.chat.status_lines import log_to_transcript
+    from dovetail.cli.chat.ui.prompt_toolkit_ui import PromptToolkitUI
 
-    surface = Keyboard(_history())
-    app = Application(surface, options.system)
+    ui = PromptToolkitUI(_history())
+    app = ChatApp(ui, options.system)
     host = make_host(
         options,
         on_approve=app.dialogs.approve,
         on_elicit=app.forms.elicit,
-        on_event=app.happenings.tell,
-        secrets=input_secrets(surface),
+        on_event=app.status_lines.on_event,
+        secrets=input_secrets(ui),
     )
-    with shown(surface):
+    with log_to_transcript(ui):
         async with host:
             await app.run(host)
     return OK
 
 
 def _history() -> History | None:
-    """What was said at earlier times, in a file that only the user can read; none where that cannot be."""
+    """The input history, in a file that only the user can read; None if it cannot be created."""
     from prompt_toolkit.history import FileHistory
 
     from dovetail.userdata.folders import user_folder

@@ -10,22 +10,22 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from dovetail.cli import output
-from dovetail.cli.exit_status import OK, Failed
+from dovetail.cli.exit_status import OK, CommandFailed
 from dovetail.cli.options.config_options import (
-    Person,
-    add_file,
-    add_secrets,
-    chosen_file,
-    forget_unwanted,
-    kept,
-    opened,
-    recorded,
-    tell,
-    wants_keyring,
-    warn,
+    TerminalPrompts,
+    add_file_option,
+    add_secrets_option,
+    audited,
+    config_path,
+    forget_removed_inputs,
+    open_document,
+    print_result,
+    print_warnings,
+    store_secrets_and_write,
+    use_keyring,
 )
 from dovetail.cli.parser import UsageError
-from dovetail.cli.terminal.progress import Screen
+from dovetail.cli.terminal.progress import ProgressDisplay
 
 if TYPE_CHECKING:
     from dovetail.host.config.document import ConfigDocument
@@ -34,33 +34,33 @@ if TYPE_CHECKING:
 PRODUCTS = ("claude-desktop", "claude-code", "cursor", "vscode")
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's arguments."""
+def configure_import(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
     parser.add_argument(
         "sources", nargs="*", metavar="SOURCE", help=f"{', '.join(PRODUCTS)}, or a file (default: all that are there)"
     )
-    parser.add_argument("--yes", action="store_true", help="do not ask")
-    parser.add_argument("--replace", action="store_true", help="in place of servers of the same name")
-    add_secrets(parser)
-    add_file(parser)
+    parser.add_argument("--yes", action="store_true", help="import without asking")
+    parser.add_argument("--replace", action="store_true", help="replace servers of the same name")
+    add_secrets_option(parser)
+    add_file_option(parser)
 
 
-def run(options: argparse.Namespace) -> int:
-    """Show what there is, ask, and take it over."""
-    with Screen(sys.stderr) as screen:
-        return asyncio.run(_import(options, Person(screen)))
+def run_import(options: argparse.Namespace) -> int:
+    """Show the servers found, ask for confirmation, and import them."""
+    with ProgressDisplay(sys.stderr) as display:
+        return asyncio.run(_import(options, TerminalPrompts(display)))
 
 
-async def _import(options: argparse.Namespace, person: Person) -> int:
+async def _import(options: argparse.Namespace, prompts: TerminalPrompts) -> int:
     from dovetail.host.config.editing import edit_file, input_ids
     from dovetail.host.config.importing import plan_import
     from dovetail.host.config.secret_inputs import ExtractedSecret, extract_secrets, secrets_left_in_file
     from dovetail.host.secrets import Secrets
 
-    file = chosen_file(options)
-    document = opened(file)
+    file = config_path(options)
+    document = open_document(file)
     plan = plan_import(_sources(options.sources, file), document, replaced=options.replace)
-    await _consent(options, person, plan, file)
+    await _confirm(options, prompts, plan, file)
     hidden: list[ExtractedSecret] = []
     servers: dict[str, dict[str, Any]] = {}
     inputs = {str(wanted["id"]): wanted for one in plan.taken for wanted in one.inputs}
@@ -70,22 +70,24 @@ async def _import(options: argparse.Namespace, person: Person) -> int:
         servers[one.key], more = extract_secrets(one.key, one.server, used)
         hidden += more
         declared |= {each.id: each.declaration(one.key) for each in more}
-    if hidden and await wants_keyring(options, person, [f"{each.id}: {each.where}" for each in hidden]):
+    if hidden and await use_keyring(options, prompts, [f"{each.id}: {each.where}" for each in hidden]):
         inputs |= declared
     else:
         hidden, servers = [], {one.key: one.server for one in plan.taken}
     details = {one.key: {"entry": servers[one.key], "source": str(one.origin)} for one in plan.taken}
     if servers:
-        with recorded("import", details, file):
-            await kept(
+        with audited("import", details, file):
+            await store_secrets_and_write(
                 Secrets(),
                 file,
                 hidden,
                 lambda: edit_file(file, lambda before: _changed(before, servers, list(inputs.values()))),
             )
-        await forget_unwanted(input_ids(document), file)
+        await forget_removed_inputs(input_ids(document), file)
     for key, server in servers.items():
-        warn([f"{key}: {place} looks like a secret; it stands in the file" for place in secrets_left_in_file(server)])
+        print_warnings(
+            [f"{key}: {place} looks like a secret and is in the file" for place in secrets_left_in_file(server)]
+        )
     facts = {
         "file": file,
         "imported": list(servers),
@@ -93,19 +95,19 @@ async def _import(options: argparse.Namespace, person: Person) -> int:
         "secrets": [each.id for each in hidden],
     }
     count = len(servers)
-    tell(options, f"Imported {count} server{'' if count == 1 else 's'} into {file}.", facts)
+    print_result(options, f"Imported {count} server{'' if count == 1 else 's'} into {file}.", facts)
     return OK
 
 
 def _sources(words: Sequence[str], target: str) -> list[str]:
-    """The files that are meant; one that cannot be found is a mistake, unless nothing was named."""
+    """The files to import from; a missing one is an error if it was named."""
     from dovetail.host.config.files import find_files
 
     there = [each for each in find_files() if str(each.path) != target]
     if not words:
         found = [str(each.path) for each in there if each.product in PRODUCTS]
         if not found:
-            raise Failed("not_found", "There are no files of other programs; name one")
+            raise CommandFailed("not_found", "No configuration files of other programs were found; name one")
         return found
     sources: list[str] = []
     for word in words:
@@ -114,27 +116,27 @@ def _sources(words: Sequence[str], target: str) -> list[str]:
             continue
         named = [str(each.path) for each in there if each.product == word]
         if not named:
-            raise Failed("not_found", f"There is no file of {word} here; name its path")
+            raise CommandFailed("not_found", f"No configuration file of {word} was found; name its path")
         sources += named
     return sources
 
 
-async def _consent(options: argparse.Namespace, person: Person, plan: ImportPlan, file: str) -> None:
-    """Show the plan to a person, who may say no."""
+async def _confirm(options: argparse.Namespace, prompts: TerminalPrompts, plan: ImportPlan, file: str) -> None:
+    """Show the plan and ask for confirmation."""
     lines = [line for one in plan.taken for line in _shown(one)]
-    lines += [f"Not taken: {each.key} ({each.origin}): {each.reason}" for each in plan.skipped]
+    lines += [f"Skipped: {each.key} ({each.origin}): {each.reason}" for each in plan.skipped]
     if options.yes or not plan.taken:
         if options.format == "text":
             output.show_text("\n".join(lines) or "No servers.")
         return
-    if not person.there:
-        raise UsageError("nobody can be asked whether to import: --yes takes everything")
-    if not await person.agrees(f"Import into {file}?", lines):
-        raise Failed("refused", "Nothing was imported")
+    if not prompts.available:
+        raise UsageError("there is no terminal to ask at; --yes imports everything")
+    if not await prompts.confirm(f"Import into {file}?", lines):
+        raise CommandFailed("refused", "Nothing was imported")
 
 
 def _shown(one: ImportedServer) -> list[str]:
-    """A server before it is taken over: all of its command or URL, and the names of what goes with it."""
+    """The full command or URL of a server, and the names of its variables and headers."""
     from dovetail.text.redact import redact_text
 
     server = one.server

@@ -7,9 +7,11 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from dovetail.cli import output
-from dovetail.cli.exit_status import Failed
-from dovetail.cli.options.client_options import add_options, add_target, with_client
-from dovetail.cli.terminal.progress import Screen
+from dovetail.cli.exit_status import CommandFailed
+from dovetail.cli.options.client_options import add_client_options, add_target_argument, run_with_client
+from dovetail.cli.parser import UsageError
+from dovetail.cli.terminal.progress import ProgressDisplay
+from dovetail.protocol.errors import NotFound
 
 if TYPE_CHECKING:
     from dovetail.client.client import Client
@@ -21,53 +23,53 @@ if TYPE_CHECKING:
 KINDS = ("tools", "resources", "templates", "prompts")
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's arguments."""
-    add_target(parser)
+def configure_list(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    add_target_argument(parser)
     parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"some of {', '.join(KINDS)} (default: all)")
-    add_options(parser)
+    add_client_options(parser)
 
 
-def run(options: argparse.Namespace) -> int:
-    """List."""
-    from dovetail.cli.parser import UsageError
-
+def run_list(options: argparse.Namespace) -> int:
+    """List what the server offers."""
     if unknown := [kind for kind in options.kinds if kind not in KINDS]:
         raise UsageError(f"there is no kind {unknown[0]!r}; there are {', '.join(KINDS)}")
-    return with_client(options, _list)
+    return run_with_client(options, _list)
 
 
-async def _list(client: Client, options: argparse.Namespace, screen: Screen) -> None:
+async def _list(client: Client, options: argparse.Namespace, display: ProgressDisplay) -> None:
     from dovetail.types.serialization import dump
 
     wanted = options.kinds or KINDS
-    found = {kind: items for kind in KINDS if kind in wanted and (items := await listed(client, kind)) is not None}
-    if options.kinds and (absent := [kind for kind in options.kinds if kind not in found]):
-        raise Failed("not_found", f"This server has no {absent[0]}.")
+    listed_items = {
+        kind: items for kind in KINDS if kind in wanted and (items := await listed(client, kind)) is not None
+    }
+    if options.kinds and (absent := [kind for kind in options.kinds if kind not in listed_items]):
+        raise CommandFailed("not_found", f"This server has no {absent[0]}.")
     if options.format == "json":
         names = {"templates": "resourceTemplates"}
-        output.show_json({names.get(kind, kind): [dump(item) for item in items] for kind, items in found.items()})
+        output.show_json(
+            {names.get(kind, kind): [dump(item) for item in items] for kind, items in listed_items.items()}
+        )
         return
-    for kind, items in found.items():
+    for kind, items in listed_items.items():
         if items:
             title = kind if kind != "templates" else "resource templates"
             output.show_table(title.capitalize(), _COLUMNS[kind], [_ROWS[kind](item) for item in items])
-    if not any(found.values()):
+    if not any(listed_items.values()):
         output.show_text("Nothing.")
 
 
 async def listed(client: Client, kind: str) -> list[Value] | None:
-    """Every item of a kind; None where the server has no such thing."""
+    """All items of a kind; None if the server does not offer the kind."""
     capabilities = client.capabilities
     offers = {"templates": capabilities.resources}.get(kind, getattr(capabilities, kind, None))
     if offers is None:
         return None
-    # Some servers offer resources and know no templates; they say so.
-    from dovetail.protocol.errors import NotFound
-
-    ask: Callable[[], Awaitable[Any]] = getattr(client, "resource_templates" if kind == "templates" else kind)
+    fetch: Callable[[], Awaitable[Any]] = getattr(client, "resource_templates" if kind == "templates" else kind)
     try:
-        return cast("list[Value]", await ask())
+        # Some servers that offer resources have no method for templates.
+        return cast("list[Value]", await fetch())
     except NotFound:
         return [] if kind == "templates" else None
 

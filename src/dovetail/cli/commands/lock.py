@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dovetail.cli import output
-from dovetail.cli.exit_status import FAILED, OK, UNREACHABLE, USAGE, Failed
-from dovetail.cli.options.client_options import add_output
+from dovetail.cli.exit_status import FAILED, OK, UNREACHABLE, USAGE, CommandFailed
+from dovetail.cli.options.client_options import add_format_option
 from dovetail.cli.options.host_options import config_files
 from dovetail.cli.parser import UsageError
 
@@ -24,23 +24,21 @@ if TYPE_CHECKING:
     from dovetail.policy.review import Finding
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's arguments."""
+def configure_lock(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
     parser.add_argument(
         "files", nargs="*", metavar="FILE", help="a file that names servers (default: the project's, and your own)"
     )
     parser.add_argument("--check", action="store_true", help="compare the servers with mcp.lock and change nothing")
-    parser.add_argument("--server", action="append", default=[], metavar="KEY", help="this server and no other")
-    parser.add_argument(
-        "--yes", action="store_true", help="start servers that were not approved yet (for machines without a person)"
-    )
-    parser.add_argument("--accept", action="store_true", help="take up also what looks wrong")
-    add_output(parser)
-    parser.epilog = "The lockfile, mcp.lock, stands beside the first FILE."
+    parser.add_argument("--server", action="append", default=[], metavar="KEY", help="only this server")
+    parser.add_argument("--yes", action="store_true", help="start servers that were not approved yet (for CI)")
+    parser.add_argument("--accept", action="store_true", help="also accept definitions that look suspicious")
+    add_format_option(parser)
+    parser.epilog = "The lockfile, mcp.lock, is in the folder of the first FILE."
 
 
-def run(options: argparse.Namespace) -> int:
-    """Ask the servers, and write the lockfile or compare with it."""
+def run_lock(options: argparse.Namespace) -> int:
+    """Query the servers, then write the lockfile or compare with it."""
     from dovetail.host.config.reader import read_configs
     from dovetail.policy.lockfile import NAME, LockFile
 
@@ -49,10 +47,10 @@ def run(options: argparse.Namespace) -> int:
     file = LockFile(Path(files[0]).parent / NAME)
     lock = file.read()
     if options.check and lock is None:
-        raise Failed("not_found", f"There is no {file.path}; `dovetail lock` writes it")
+        raise CommandFailed("not_found", f"There is no {file.path}; `dovetail lock` writes it")
     entries = _entries(config, options)
-    _record_starts(entries, options, Path(files[0]).parent)
-    found = asyncio.run(_survey(entries))
+    _audit_launches(entries, options, Path(files[0]).parent)
+    found = asyncio.run(_probe(entries))
     if options.check:
         assert lock is not None
         return _check(options, config, lock, file, found)
@@ -65,24 +63,24 @@ def _entries(config: Config, options: argparse.Namespace) -> list[ServerEntry]:
     keys = {entry.key for entry in config.entries}
     unknown = next((key for key in options.server if key not in keys), None)
     if unknown is not None:
-        raise UsageError(f"no server is called {unknown!r} there")
-    wanted = [entry for entry in config.entries if entry.enabled and _is_meant(entry.key, options)]
+        raise UsageError(f"there is no server {unknown!r} in the configuration")
+    wanted = [entry for entry in config.entries if entry.enabled and _is_selected(entry.key, options)]
     for entry in wanted:
         if entry.problem is not None:
-            raise Failed("usage", entry.problem, USAGE)
+            raise CommandFailed("usage", entry.problem, USAGE)
     approvals = Approvals()
-    strange = [entry for entry in wanted if entry.spec and not approvals.approved(entry.key, entry.spec)]
-    if strange and not options.yes:
-        told = "\n".join(f"  {entry.key}: {_launch(entry)} ({entry.origin})" for entry in strange)
-        raise Failed(
+    unapproved = [entry for entry in wanted if entry.spec and not approvals.approved(entry.key, entry.spec)]
+    if unapproved and not options.yes:
+        text = "\n".join(f"  {entry.key}: {_launch(entry)} ({entry.origin})" for entry in unapproved)
+        raise CommandFailed(
             "refused",
-            f"These servers were not approved yet:\n{told}\nApprove them in `dovetail host`, or start them with --yes",
+            f"These servers were not approved yet:\n{text}\nApprove them in `dovetail host`, or start them with --yes",
         )
     return wanted
 
 
-def _record_starts(entries: Sequence[ServerEntry], options: argparse.Namespace, project: Path) -> None:
-    """Start nothing that the rules forbid, and nothing that is not recorded."""
+def _audit_launches(entries: Sequence[ServerEntry], options: argparse.Namespace, project: Path) -> None:
+    """Check the policy for every launch and append it to the audit log."""
     from dovetail.host.servers.launcher import loggable_spec
     from dovetail.policy.actions import Action
     from dovetail.policy.audit.log import Audit
@@ -96,14 +94,14 @@ def _record_starts(entries: Sequence[ServerEntry], options: argparse.Namespace, 
             decision = policy.decide(Action(kind="launch", server=entry.key, launch=entry.spec.digest))
             if decision.verdict == "deny":
                 audit.write("refusal", server=entry.key, by="policy", rule=decision.rule, kind="launch")
-                raise Failed("refused", f"The policy keeps {entry.key!r} from starting ({decision.rule})")
+                raise CommandFailed("refused", f"The policy forbids starting {entry.key!r} ({decision.rule})")
             rule = "started with `dovetail lock --yes`" if options.yes else "approved before"
             audit.write(
                 "launch", server=entry.key, by="person", rule=rule, kind="launch", spec=loggable_spec(entry.spec)
             )
 
 
-async def _survey(entries: Sequence[ServerEntry]) -> ProbedDefinitions:
+async def _probe(entries: Sequence[ServerEntry]) -> ProbedDefinitions:
     from dovetail.host.secrets import Secrets
     from dovetail.host.servers.definition_probe import probe_definitions
 
@@ -111,17 +109,17 @@ async def _survey(entries: Sequence[ServerEntry]) -> ProbedDefinitions:
 
 
 def _check(options: argparse.Namespace, config: Config, lock: Lock, file: LockFile, found: ProbedDefinitions) -> int:
-    _complain_of_unreachable(found)
+    _fail_if_unreachable(found)
     configured = {entry.key for entry in config.entries}
-    gone = [key for key in lock.servers if key not in configured and _is_meant(key, options)]
+    gone = [key for key in lock.servers if key not in configured and _is_selected(key, options)]
     compared = found.definitions | {key: list["Definition"]() for key in gone}
     different = [item for key in sorted(compared) for item in lock.compare(key, compared[key]) if item.status != "same"]
     if different:
-        told = "\n".join(_told(item) for item in different)
+        text = "\n".join(_difference_text(item) for item in different)
         facts = [_facts(item) for item in different]
-        raise Failed("changed", f"The servers differ from {file.path}:\n{told}", differences=facts)
-    _tell(
-        options, f"The servers are as {file.path} says.", {"file": str(file.path), "servers": sorted(found.definitions)}
+        raise CommandFailed("changed", f"The servers differ from {file.path}:\n{text}", differences=facts)
+    _print_result(
+        options, f"The servers match {file.path}.", {"file": str(file.path), "servers": sorted(found.definitions)}
     )
     return OK
 
@@ -132,11 +130,11 @@ def _write(options: argparse.Namespace, config: Config, file: LockFile, found: P
 
     before, accepted = file.read() or Lock(), AcceptedWarnings()
     findings = _review(before, found, accepted)
-    odd = [one for one in findings if one.concerns and not accepted.has(one.server, one.definition)]
-    held = [] if options.accept else odd
+    suspicious = [one for one in findings if one.concerns and not accepted.has(one.server, one.definition)]
+    held = [] if options.accept else suspicious
     taken = [one for one in findings if one not in held]
-    _record(taken, f"taken up with `dovetail lock{' --accept' if options.accept else ''}`")
-    for one in odd if options.accept else ():
+    _audit_accepted(taken, f"accepted with `dovetail lock{' --accept' if options.accept else ''}`")
+    for one in suspicious if options.accept else ():
         accepted.add(one.server, one.definition)
     configured = {entry.key for entry in config.entries}
 
@@ -148,12 +146,12 @@ def _write(options: argparse.Namespace, config: Config, file: LockFile, found: P
         return lock
 
     _report(options, file, before, file.change(renewed), held)
-    _complain_of_unreachable(found)
+    _fail_if_unreachable(found)
     return FAILED if held else OK
 
 
-def _record(taken: Sequence[Finding], rule: str) -> None:
-    """Write down what is taken up before it is; what cannot be recorded is not taken up."""
+def _audit_accepted(taken: Sequence[Finding], rule: str) -> None:
+    """Append accepted definitions to the audit log; if that fails, they are not accepted."""
     from dovetail.policy.audit.log import Audit
 
     with Audit() as audit:
@@ -193,21 +191,21 @@ def _report(options: argparse.Namespace, file: LockFile, before: Lock, after: Lo
     ]
     concerns = [f"{one.server}: {concern}" for one in held for concern in one.concerns]
     lines = [f"  {item}" for item in changed]
-    told = [f"Written to {file.path}" + (":" if lines else "; nothing has changed."), *lines]
+    report = [f"Written to {file.path}" + (":" if lines else "; nothing has changed."), *lines]
     if concerns:
-        told += ["Not taken up, since it looks wrong (--accept takes it up all the same):"]
-        told += [f"  {concern}" for concern in concerns]
+        report += ["Not accepted because it looks suspicious (use --accept to accept it):"]
+        report += [f"  {concern}" for concern in concerns]
     facts = {"file": str(file.path), "differences": [_facts(item) for item in changed], "concerns": concerns}
-    _tell(options, "\n".join(told), facts)
+    _print_result(options, "\n".join(report), facts)
 
 
-def _complain_of_unreachable(found: ProbedDefinitions) -> None:
+def _fail_if_unreachable(found: ProbedDefinitions) -> None:
     if found.problems:
-        told = "\n".join(f"  {key}: {problem}" for key, problem in sorted(found.problems.items()))
-        raise Failed("unreachable", f"These servers could not be asked:\n{told}", UNREACHABLE)
+        text = "\n".join(f"  {key}: {problem}" for key, problem in sorted(found.problems.items()))
+        raise CommandFailed("unreachable", f"These servers could not be reached:\n{text}", UNREACHABLE)
 
 
-def _told(item: Difference) -> str:
+def _difference_text(item: Difference) -> str:
     return "\n".join([str(item), *(f"    {line}" for line in item.text.splitlines())])
 
 
@@ -231,11 +229,11 @@ def _launch(entry: ServerEntry) -> str:
     return "" if spec is None else spec.url or shlex.join(spec.command)
 
 
-def _is_meant(key: str, options: argparse.Namespace) -> bool:
+def _is_selected(key: str, options: argparse.Namespace) -> bool:
     return not options.server or key in options.server
 
 
-def _tell(options: argparse.Namespace, text: str, facts: dict[str, Any]) -> None:
+def _print_result(options: argparse.Namespace, text: str, facts: dict[str, Any]) -> None:
     if options.format == "json":
         output.show_json(facts)
     else:

@@ -1,4 +1,4 @@
-"""`dovetail shell-completion SHELL`: the code that asks us for candidates."""
+"""`dovetail shell-completion SHELL`: completion scripts for shells."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 
 from dovetail.cli.exit_status import OK
 
-# Each asks `dovetail __complete` with the words up to the cursor and offers files where it says so.
+# Each script runs `dovetail __complete` with the words up to the cursor; `@files` asks for file names.
 _BASH = """\
 _dovetail() {
     local IFS=$'\\n' candidates
@@ -51,13 +51,13 @@ complete -c dovetail -f -a '(__dovetail_candidates)'
 SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's arguments."""
+def configure_shell_completion(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
     parser.add_argument("shell", choices=tuple(SCRIPTS))
     parser.epilog = 'for bash: eval "$(dovetail shell-completion bash)"; fish: dovetail shell-completion fish | source'
 
 
-def run(options: argparse.Namespace) -> int:
-    """Print the code for a shell to read."""
+def run_shell_completion(options: argparse.Namespace) -> int:
+    """Print the script."""
     print(SCRIPTS[options.shell], end="")
     return OK

@@ -6,31 +6,31 @@ import argparse
 from typing import TYPE_CHECKING
 
 from dovetail.cli import output
-from dovetail.cli.exit_status import USAGE, Failed
-from dovetail.cli.options.client_options import add_options, add_target, with_client
+from dovetail.cli.exit_status import USAGE, CommandFailed
+from dovetail.cli.options.client_options import add_client_options, add_target_argument, run_with_client
 from dovetail.cli.parser import UsageError
-from dovetail.cli.terminal.progress import Screen
+from dovetail.cli.terminal.progress import ProgressDisplay
 
 if TYPE_CHECKING:
     from dovetail.client.client import Client
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's arguments."""
-    add_target(parser)
+def configure_snapshot(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    add_target_argument(parser)
     parser.add_argument("file", nargs="?", metavar="FILE", help="where to write it (default: stdout)")
     parser.add_argument("--check", action="store_true", help="compare the server with FILE and change nothing")
-    add_options(parser)
+    add_client_options(parser)
 
 
-def run(options: argparse.Namespace) -> int:
-    """Write the snapshot, or compare with it."""
+def run_snapshot(options: argparse.Namespace) -> int:
+    """Save the snapshot, or compare the server with it."""
     if options.check and options.file is None:
         raise UsageError("--check needs the FILE to compare with")
-    return with_client(options, _snapshot)
+    return run_with_client(options, _snapshot)
 
 
-async def _snapshot(client: Client, options: argparse.Namespace, screen: Screen) -> None:
+async def _snapshot(client: Client, options: argparse.Namespace, display: ProgressDisplay) -> None:
     from dovetail.testing.interface import interface
     from dovetail.testing.interface_diff import changes, report
     from dovetail.testing.snapshot import load_snapshot, save_snapshot
@@ -39,8 +39,8 @@ async def _snapshot(client: Client, options: argparse.Namespace, screen: Screen)
     if options.check:
         different = changes(load_snapshot(path), await interface(client))
         if different:
-            raise Failed("changed", f"The server differs from {path}:\n{report(different)}")
-        _tell(options, f"The server is as {path} says.")
+            raise CommandFailed("changed", f"The server differs from {path}:\n{report(different)}")
+        _print_result(options, f"The server is as {path} says.")
         return
     found = await interface(client)
     if path is None:
@@ -49,11 +49,11 @@ async def _snapshot(client: Client, options: argparse.Namespace, screen: Screen)
     try:
         save_snapshot(found, path)
     except OSError as problem:
-        raise Failed("usage", f"{path} cannot be written: {problem.strerror}", USAGE) from None
-    _tell(options, f"Written to {path}.")
+        raise CommandFailed("usage", f"{path} cannot be written: {problem.strerror}", USAGE) from None
+    _print_result(options, f"Written to {path}.")
 
 
-def _tell(options: argparse.Namespace, text: str) -> None:
+def _print_result(options: argparse.Namespace, text: str) -> None:
     if options.format == "json":
         output.show_json({"file": options.file})
     else:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from dovetail.cli import output
 from dovetail.cli.exit_status import OK
-from dovetail.cli.options.client_options import add_options, add_target, with_client
-from dovetail.cli.terminal.progress import Screen
+from dovetail.cli.options.client_options import add_client_options, add_target_argument, run_with_client
+from dovetail.cli.terminal.progress import ProgressDisplay
 
 if TYPE_CHECKING:
     from dovetail.client.client import Client
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
 KINDS = ("tools", "resources", "prompts")
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's arguments."""
-    add_target(parser)
+def configure_watch(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    add_target_argument(parser)
     parser.add_argument("uris", nargs="*", metavar="URI", help="resources to watch; with none, the lists")
     for kind in KINDS:
         parser.add_argument(f"--{kind}", action="store_true", help=f"watch the list of {kind}")
-    parser.add_argument("--count", type=int, metavar="N", help="end after that many changes")
-    add_options(parser)
+    parser.add_argument("--count", type=int, metavar="N", help="exit after this many changes")
+    add_client_options(parser)
 
 
-def run(options: argparse.Namespace) -> int:
-    """Watch; Ctrl-C is how one ends it, so that is a good end."""
+def run_watch(options: argparse.Namespace) -> int:
+    """Print changes until Ctrl-C, which is the regular way to end and exits with 0."""
     try:
-        return with_client(options, _watch)
+        return run_with_client(options, _watch)
     except KeyboardInterrupt:
         return OK
 
 
-async def _watch(client: Client, options: argparse.Namespace, screen: Screen) -> None:
+async def _watch(client: Client, options: argparse.Namespace, display: ProgressDisplay) -> None:
     wanted: dict[str, bool] = {kind: getattr(options, kind) for kind in KINDS}
     if not options.uris and not any(wanted.values()):
         wanted = dict.fromkeys(KINDS, True)

@@ -1,47 +1,47 @@
-"""Seeing that the source files around a server have changed."""
+"""Polling for changed Python source files."""
 
 from __future__ import annotations
 
 import os
 from typing import TypeAlias
 
-State: TypeAlias = "dict[str, tuple[int, int]]"
-"""Path to time of the last change and size."""
+FileStates: TypeAlias = "dict[str, tuple[int, int]]"
+"""Path to modification time and size."""
 
 _DEPTH = 4
 _MAX_FILES = 2000
 _MAX_FOLDERS = 500
-_NOT_OURS = frozenset({"__pycache__", "node_modules", "site-packages"})
+_IGNORED = frozenset({"__pycache__", "node_modules", "site-packages"})
 
 
-def look(folder: str) -> State:
-    """The Python files in a folder and, within bounds, below it."""
-    found: State = {}
-    waiting = [(folder, 0)]
-    seen = 0
-    while waiting and len(found) < _MAX_FILES and seen < _MAX_FOLDERS:
-        place, depth = waiting.pop(0)
-        seen += 1
+def scan_files(folder: str) -> FileStates:
+    """Find the Python files in a folder and, within bounds, below it."""
+    files: FileStates = {}
+    folders = [(folder, 0)]
+    visited = 0
+    while folders and len(files) < _MAX_FILES and visited < _MAX_FOLDERS:
+        current, depth = folders.pop(0)
+        visited += 1
         try:
-            with os.scandir(place) as entries:
+            with os.scandir(current) as entries:
                 for entry in sorted(entries, key=lambda entry: entry.name):
                     if entry.name.endswith(".py") and entry.is_file():
                         status = entry.stat()
-                        found[entry.path] = (status.st_mtime_ns, status.st_size)
-                    elif depth < _DEPTH and _is_ours(entry):
-                        waiting.append((entry.path, depth + 1))
+                        files[entry.path] = (status.st_mtime_ns, status.st_size)
+                    elif depth < _DEPTH and _is_source_folder(entry):
+                        folders.append((entry.path, depth + 1))
         except OSError:
             continue
-    return found
+    return files
 
 
-def changed(before: State, after: State) -> list[str]:
-    """The files that came, went or changed."""
+def changed_files(before: FileStates, after: FileStates) -> list[str]:
+    """The files that were added, removed or modified."""
     return sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
 
 
-def broken(paths: list[str]) -> str | None:
-    """What is wrong with the syntax of some files, if anything: they are still being written, most likely."""
+def syntax_error(paths: list[str]) -> str | None:
+    """The first syntax error in the files, if any: most likely one is still being written."""
     for path in paths:
         try:
             with open(path, "rb") as file:
@@ -53,7 +53,7 @@ def broken(paths: list[str]) -> str | None:
     return None
 
 
-def _is_ours(entry: os.DirEntry[str]) -> bool:
-    if entry.name.startswith(".") or entry.name in _NOT_OURS or not entry.is_dir(follow_symlinks=False):
+def _is_source_folder(entry: os.DirEntry[str]) -> bool:
+    if entry.name.startswith(".") or entry.name in _IGNORED or not entry.is_dir(follow_symlinks=False):
         return False
     return not os.path.exists(os.path.join(entry.path, "pyvenv.cfg"))

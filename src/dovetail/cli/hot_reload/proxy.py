@@ -1,7 +1,7 @@
-"""`dovetail run --reload`: the client keeps its connection while the server's process is replaced.
+"""Reloading proxy of `dovetail run --reload`: the client stays connected while the server process is replaced.
 
-The server runs in a process of its own, since new code is only sure to be used by a new process. Calls
-that run when a file changes are waited for, within a bound.
+The server runs in a process of its own, because only a new process is sure to run the new code. Calls that
+are in progress when a file changes may finish within a grace period.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from dovetail.transports.stdio import StdioChannel, mend_standard_streams
 from dovetail.wire.lines import TooLong
 
 from . import file_watch
-from .session_state import Continuity, Message
+from .session_state import Message, ReloadedSession
 
-LOOK_SECONDS = 0.3
+POLL_SECONDS = 0.3
 GRACE_SECONDS = 5.0
 
 _RELOADED = "The server was reloaded before it could answer"
 
 
 def serve_and_reload(path: str, name: str | None) -> int:
-    """Serve until the client goes, always with the newest code."""
+    """Serve until the client disconnects, restarting the server when its code changes."""
     check_file(path)
     mend_standard_streams()
     asyncio.run(_Reloader(path, name).run())
@@ -39,135 +39,135 @@ def serve_and_reload(path: str, name: str | None) -> int:
 
 
 class _Reloader:
-    """Passes messages on between the client and the process that serves now."""
+    """Forwards messages between the client and the current server process."""
 
     def __init__(self, path: str, name: str | None) -> None:
         self._path = os.path.abspath(path)
         word = self._path if name is None else f"{self._path}:{name}"
         self._command = [sys.executable, "-P", "-m", "dovetail.cli", "run", word]
-        self._continuity = Continuity()
-        self._front = StdioChannel()
-        self._back: ProcessChannel | None = None
-        self._down: str | None = None
-        self._replacing = False
-        self._held: list[bytes] = []
-        self._news = asyncio.Event()
-        self._gone = asyncio.Event()
+        self._state = ReloadedSession()
+        self._client = StdioChannel()
+        self._server: ProcessChannel | None = None
+        self._exited: str | None = None
+        self._restarting = False
+        self._queued: list[bytes] = []
+        self._changed = asyncio.Event()
+        self._stopped = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Until the client or a signal says to end."""
+        """Run until the client disconnects or a signal arrives."""
         loop = asyncio.get_running_loop()
         if sys.platform != "win32":
             for number in (signal.SIGINT, signal.SIGTERM):
-                loop.add_signal_handler(number, self._gone.set)
-        # First look, then start: what changes in between is a change. And nothing is read before there is
-        # somebody to pass it on to.
+                loop.add_signal_handler(number, self._stopped.set)
+        # Scan before starting, so that a change in between is noticed. Start before reading, so that there is a
+        # process to forward to.
         folder = os.path.dirname(self._path)
-        watching = asyncio.create_task(self._watch(folder, await asyncio.to_thread(file_watch.look, folder)))
+        watcher = asyncio.create_task(self._watch(folder, await asyncio.to_thread(file_watch.scan_files, folder)))
         try:
             self._start()
-            self._front.open(_End(self._from_client, lambda _: self._gone.set()))
-            await self._gone.wait()
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
-            await self._answered()
+            self._client.open(_ProxyReceiver(self._from_client, lambda _: self._stopped.set()))
+            await self._stopped.wait()
+            watcher.cancel()
+            await asyncio.gather(watcher, return_exceptions=True)
+            await self._idle()
         finally:
-            watching.cancel()
+            watcher.cancel()
             for task in self._tasks:
                 task.cancel()
-            if self._back is not None:
-                await self._back.close()
-            await self._front.close()
+            if self._server is not None:
+                await self._server.close()
+            await self._client.close()
 
-    async def _watch(self, folder: str, before: file_watch.State) -> None:
+    async def _watch(self, folder: str, before: file_watch.FileStates) -> None:
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            now = await asyncio.to_thread(file_watch.look, folder)
-            if not (found := file_watch.changed(before, now)):
+            await asyncio.sleep(POLL_SECONDS)
+            now = await asyncio.to_thread(file_watch.scan_files, folder)
+            if not (paths := file_watch.changed_files(before, now)):
                 continue
-            if problem := file_watch.broken(found):
-                _say(f"not reloaded: {problem}")
+            if problem := file_watch.syntax_error(paths):
+                _log(f"not reloaded: {problem}")
             else:
-                _say(f"{', '.join(path[len(folder) + 1 :] for path in found)} changed: reloading")
-                await self._replace()
+                _log(f"{', '.join(path[len(folder) + 1 :] for path in paths)} changed: reloading")
+                await self._restart()
             before = now
 
-    async def _replace(self) -> None:
-        self._replacing = True
-        self._front.pause()
+    async def _restart(self) -> None:
+        self._restarting = True
+        self._client.pause()
         try:
-            await self._answered()
-            if self._back is not None:
-                await self._back.close()
-            self._tell(self._continuity.ended(_RELOADED))
+            await self._idle()
+            if self._server is not None:
+                await self._server.close()
+            self._send_to_client(self._state.process_exited(_RELOADED))
             self._start()
-            self._tell(self._continuity.news())
+            self._send_to_client(self._state.change_notifications())
         finally:
-            self._replacing = False
-            held, self._held = self._held, []
-            for line in held:
+            self._restarting = False
+            queued, self._queued = self._queued, []
+            for line in queued:
                 self._from_client(line)
-            self._front.resume()
+            self._client.resume()
 
     def _start(self) -> None:
-        self._down = None
+        self._exited = None
         # Python takes a .pyc for fresh when source and .pyc share size and second: an edit could go unseen.
-        back = self._back = ProcessChannel(self._command, env={"PYTHONDONTWRITEBYTECODE": "1"})
-        back.open(_End(self._from_server, lambda reason: self._ended(back, reason)))
-        for message in self._continuity.greeting():
-            back.send(msgspec.json.encode(message))
+        process = self._server = ProcessChannel(self._command, env={"PYTHONDONTWRITEBYTECODE": "1"})
+        process.open(_ProxyReceiver(self._from_server, lambda reason: self._on_exit(process, reason)))
+        for message in self._state.replay_messages():
+            process.send(msgspec.json.encode(message))
 
-    async def _answered(self) -> None:
-        """Wait until nobody waits for an answer, within the grace period."""
+    async def _idle(self) -> None:
+        """Wait until no request of the client is pending, within the grace period."""
         try:
             async with asyncio.timeout(GRACE_SECONDS):
-                while self._continuity.waiting and self._down is None:
-                    self._news.clear()
-                    await self._news.wait()
+                while self._state.has_pending and self._exited is None:
+                    self._changed.clear()
+                    await self._changed.wait()
         except TimeoutError:
             pass
 
     def _from_client(self, line: bytes) -> None:
-        if self._replacing:
-            self._held.append(line)
+        if self._restarting:
+            self._queued.append(line)
             return
-        if self._down is not None:
-            reason = self._down
+        if self._exited is not None:
+            reason = self._exited
             for message in _messages(line):
-                if (answer := self._continuity.refused(message, reason)) is not None:
-                    self._tell([answer])
+                if (answer := self._state.error_response(message, reason)) is not None:
+                    self._send_to_client([answer])
             return
-        back = self._back
-        passed = _passed(line, self._continuity.from_client)
-        if back is not None and passed is not None:
-            back.send(passed)
-            if back.congested:
-                self._front.pause()
-                self._later(back.drained, self._front.resume)
+        server = self._server
+        forwarded = _rewritten(line, self._state.from_client)
+        if server is not None and forwarded is not None:
+            server.send(forwarded)
+            if server.congested:
+                self._client.pause()
+                self._after(server.drained, self._client.resume)
 
     def _from_server(self, line: bytes) -> None:
-        back, passed = self._back, _passed(line, self._continuity.from_server)
-        self._news.set()
-        if passed is not None:
-            self._front.send(passed)
-            if self._front.congested and back is not None:
-                back.pause()
-                self._later(self._front.drained, back.resume)
+        server, forwarded = self._server, _rewritten(line, self._state.from_server)
+        self._changed.set()
+        if forwarded is not None:
+            self._client.send(forwarded)
+            if self._client.congested and server is not None:
+                server.pause()
+                self._after(self._client.drained, server.resume)
 
-    def _ended(self, back: ProcessChannel, reason: str | None) -> None:
-        """A process that ends by itself is not started again before a file changes."""
-        if back is self._back and not self._replacing:
-            self._down = f"The server ended, and waits for a change of its code: {reason}"
-            _say("the server ended; it starts again when a file changes")
-            self._tell(self._continuity.ended(self._down))
-        self._news.set()
+    def _on_exit(self, process: ProcessChannel, reason: str | None) -> None:
+        """After a process exits by itself, restart it only when a file changes."""
+        if process is self._server and not self._restarting:
+            self._exited = f"The server exited and restarts when its code changes: {reason}"
+            _log("the server exited; it restarts when a file changes")
+            self._send_to_client(self._state.process_exited(self._exited))
+        self._changed.set()
 
-    def _tell(self, messages: list[Message]) -> None:
+    def _send_to_client(self, messages: list[Message]) -> None:
         for message in messages:
-            self._front.send(msgspec.json.encode(message))
+            self._client.send(msgspec.json.encode(message))
 
-    def _later(self, wait: Callable[[], Any], then: Callable[[], None]) -> None:
+    def _after(self, wait: Callable[[], Any], then: Callable[[], None]) -> None:
         async def work() -> None:
             await wait()
             then()
@@ -177,33 +177,33 @@ class _Reloader:
         task.add_done_callback(self._tasks.discard)
 
 
-class _End:
-    """One end's receiver."""
+class _ProxyReceiver:
+    """Receiver of one side of the proxy."""
 
     def __init__(self, on_line: Callable[[bytes], None], on_end: Callable[[str | None], None]) -> None:
         self._on_line = on_line
         self._on_end = on_end
 
     def received(self, line: bytes) -> None:
-        """Take a line."""
+        """Forward a line."""
         self._on_line(line)
 
     def failed(self, id: Any, problem: Exception) -> None:
-        """A process loses no single message."""
+        """Never called: pipes do not lose single messages."""
 
     def disconnected(self, reason: str | None) -> None:
-        """Take the end."""
+        """Report the end of the connection."""
         self._on_end(reason)
 
     def overlong(self, line: TooLong) -> None:
-        """Say so; a message that long is beyond what a server in development needs."""
-        _say(f"a message of {line.size} bytes is too long and was dropped")
+        """Print a warning; the proxy drops overlong messages."""
+        _log(f"a message of {line.size} bytes is too long and was dropped")
 
 
-def _passed(line: bytes, through: Callable[[Message], Message | None]) -> bytes | None:
-    """A line as it goes on: untouched where nothing in it changes, also when it is no message at all."""
+def _rewritten(line: bytes, rewrite: Callable[[Message], Message | None]) -> bytes | None:
+    """Rewrite the messages of a line; the bytes stay as they are if nothing changes, or if it is not JSON."""
     messages = _messages(line)
-    kept = [(message, through(message)) for message in messages]
+    kept = [(message, rewrite(message)) for message in messages]
     if all(after is before for before, after in kept):
         return line
     left = [after for _, after in kept if after is not None]
@@ -213,7 +213,7 @@ def _passed(line: bytes, through: Callable[[Message], Message | None]) -> bytes 
 
 
 def _messages(line: bytes) -> list[Message]:
-    """The messages of a line: one, or those of a batch."""
+    """The messages of a line: one, or a batch."""
     try:
         read: list[Message] | Message = msgspec.json.decode(line, type=list[dict[str, Any]] | dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -221,5 +221,5 @@ def _messages(line: bytes) -> list[Message]:
     return read if isinstance(read, list) else [read]
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     print(f"dovetail: {text}", file=sys.stderr, flush=True)

@@ -1,7 +1,7 @@
-"""What stands between a client and a server whose process is replaced: enough for the next one to take over.
+"""Session state across restarts of the server process, without I/O.
 
-Only values go in and out. The client keeps its connection; the new process is told what the client had
-agreed with the old one, and the client is told that lists may have changed.
+The client stays connected. A new process is initialized with what the client agreed on with the old one,
+and the client is notified that lists may have changed.
 """
 
 from __future__ import annotations
@@ -14,123 +14,126 @@ from dovetail.protocol.errors import INTERNAL_ERROR
 Message: TypeAlias = dict[str, Any]
 Key: TypeAlias = "tuple[type, object]"
 
-OURS = "dovetail-reload"
-"""Begins the ids of requests that we send in the client's name."""
+ID_PREFIX = "dovetail-reload"
+"""Prefix of the ids that the proxy assigns."""
 
 _LISTS = ("tools", "resources", "prompts")
 
 
-class Continuity:
-    """Reads along on one connection."""
+class ReloadedSession:
+    """State of one client connection, updated from the messages that pass."""
 
     def __init__(self) -> None:
-        self._questions = 0
+        self._last_request = 0
         self._initialize: Message | None = None
         self._initialized: Message | None = None
         self._level: Message | None = None
         self._subscribed: dict[str, Message] = {}
-        self._open: dict[Key, Message] = {}
-        self._asked: dict[str, object] = {}
-        self._taken_over: set[Key] = set()
+        self._pending: dict[Key, Message] = {}
+        self._server_requests: dict[str, object] = {}
+        self._resubscribed: set[Key] = set()
         self._capabilities: dict[str, Any] = {}
 
     @property
-    def waiting(self) -> bool:
-        """Whether the client waits for an answer; subscriptions wait for none."""
-        return any(message["method"] != "subscriptions/listen" for message in self._open.values())
+    def has_pending(self) -> bool:
+        """Whether requests of the client are pending; `subscriptions/listen` does not count."""
+        return any(message["method"] != "subscriptions/listen" for message in self._pending.values())
 
     def from_client(self, message: Message) -> Message | None:
-        """A message of the client as it goes on to the server; None when it is for an old one."""
+        """Process a message of the client and return it for the server; None if it was for an earlier process."""
         method = message.get("method")
         if not isinstance(method, str):
             id = message.get("id")
-            if isinstance(id, str) and id.startswith(f"{OURS}-"):
-                return {**message, "id": self._asked.pop(id)} if id in self._asked else None
+            if isinstance(id, str) and id.startswith(f"{ID_PREFIX}-"):
+                return {**message, "id": self._server_requests.pop(id)} if id in self._server_requests else None
             return message
         params = _object(message.get("params"))
         if "id" in message:
-            self._open[_key(message["id"])] = message
+            self._pending[_key(message["id"])] = message
             self._remember(method, params, message)
         elif method == "notifications/initialized":
             self._initialized = message
         elif method == "notifications/cancelled":
-            self._open.pop(_key(params.get("requestId")), None)
+            self._pending.pop(_key(params.get("requestId")), None)
         return message
 
     def from_server(self, message: Message) -> Message | None:
-        """A message of the server as it goes on to the client; None when it answers to us."""
+        """Process a message of the server and return it for the client; None if it answers a request of the proxy."""
         method, id = message.get("method"), message.get("id")
         if not isinstance(method, str):
-            if isinstance(id, str) and id.startswith(f"{OURS}-"):
+            if isinstance(id, str) and id.startswith(f"{ID_PREFIX}-"):
                 return None
-            asked = self._open.pop(_key(id), None)
-            if asked is not None and asked["method"] == "initialize" and "result" in message:
-                self._initialize = asked
+            request = self._pending.pop(_key(id), None)
+            if request is not None and request["method"] == "initialize" and "result" in message:
+                self._initialize = request
                 self._capabilities = _object(_object(message["result"]).get("capabilities"))
             return message
         params = _object(message.get("params"))
         if "id" in message:
-            # Each process counts from one: a late answer to the old one's request must not reach the new one.
-            self._questions += 1
-            ours = f"{OURS}-{self._questions}"
-            self._asked[ours] = id
-            return {**message, "id": ours}
+            # Every process numbers its requests from one: a late answer must not reach the wrong process.
+            self._last_request += 1
+            proxy_id = f"{ID_PREFIX}-{self._last_request}"
+            self._server_requests[proxy_id] = id
+            return {**message, "id": proxy_id}
         if method == "notifications/cancelled":
             return self._cancelled(message, params)
         if method == "notifications/subscriptions/acknowledged":
             key = _key((meta_of(params) or {}).get(SUBSCRIPTION_ID))
-            if key in self._taken_over:
-                self._taken_over.discard(key)
+            if key in self._resubscribed:
+                self._resubscribed.discard(key)
                 return None
         return message
 
-    def ended(self, reason: str) -> list[Message]:
-        """What to tell the client when a process has ended: no answer will come, and none is wanted any more."""
-        told: list[Message] = []
-        for key, message in list(self._open.items()):
+    def process_exited(self, reason: str) -> list[Message]:
+        """Errors for the pending requests of the client, and cancellations of those of the server."""
+        messages: list[Message] = []
+        for key, message in list(self._pending.items()):
             if message["method"] != "subscriptions/listen":
-                del self._open[key]
-                told.append(_failure(message["id"], reason))
-        told += [_notification("notifications/cancelled", {"requestId": id, "reason": reason}) for id in self._asked]
-        self._asked.clear()
-        return told
+                del self._pending[key]
+                messages.append(_failure(message["id"], reason))
+        messages += [
+            _notification("notifications/cancelled", {"requestId": id, "reason": reason})
+            for id in self._server_requests
+        ]
+        self._server_requests.clear()
+        return messages
 
-    def refused(self, message: Message, reason: str) -> Message | None:
-        """The answer to a message that no process is there for."""
+    def error_response(self, message: Message, reason: str) -> Message | None:
+        """The error response to a request while no process runs; None for other messages."""
         if isinstance(message.get("method"), str) and "id" in message:
             return _failure(message["id"], reason)
         return None
 
-    def greeting(self) -> list[Message]:
-        """What a new process has to hear before anything else."""
-        told: list[Message] = []
+    def replay_messages(self) -> list[Message]:
+        """Messages that bring a new process to the state of the session."""
+        messages: list[Message] = []
         if self._initialize is not None:
-            told.append({**self._initialize, "id": f"{OURS}-initialize"})
+            messages.append({**self._initialize, "id": f"{ID_PREFIX}-initialize"})
         if self._initialized is not None:
-            told.append(self._initialized)
+            messages.append(self._initialized)
         for message in [*([self._level] if self._level else []), *self._subscribed.values()]:
-            told.append({**message, "id": f"{OURS}-repeated-{len(told)}"})
-        for key, message in self._open.items():
-            self._taken_over.add(key)
-            told.append(message)
-        return told
+            messages.append({**message, "id": f"{ID_PREFIX}-repeated-{len(messages)}"})
+        for key, message in self._pending.items():
+            self._resubscribed.add(key)
+            messages.append(message)
+        return messages
 
-    def news(self) -> list[Message]:
-        """What the client should look at again."""
-        told = [
+    def change_notifications(self) -> list[Message]:
+        """Notifications that lists may have changed."""
+        messages = [
             _notification(f"notifications/{kind}/list_changed")
             for kind in _LISTS
             if self._initialized is not None and _object(self._capabilities.get(kind)).get("listChanged")
         ]
-        for message in self._open.values():
+        for message in self._pending.values():
             wanted = _object(_object(message.get("params")).get("notifications"))
             meta = {"_meta": {SUBSCRIPTION_ID: message["id"]}}
-            told += [
+            messages += [
                 _notification(f"notifications/{kind}/list_changed", meta)
                 for kind in _LISTS
                 if wanted.get(f"{kind}ListChanged")
             ]
-        return told
+        return messages
 
     def _remember(self, method: str, params: dict[str, Any], message: Message) -> None:
         if method == "logging/setLevel":
@@ -141,16 +144,16 @@ class Continuity:
             self._subscribed.pop(str(params.get("uri")), None)
 
     def _cancelled(self, message: Message, params: dict[str, Any]) -> Message:
-        """The server takes a request of its own back, which the client knows by another id."""
-        for ours, theirs in self._asked.items():
-            if _key(theirs) == _key(params.get("requestId")):
-                del self._asked[ours]
-                return {**message, "params": {**params, "requestId": ours}}
+        """Translate the id in a cancellation by the server."""
+        for proxy_id, server_id in self._server_requests.items():
+            if _key(server_id) == _key(params.get("requestId")):
+                del self._server_requests[proxy_id]
+                return {**message, "params": {**params, "requestId": proxy_id}}
         return message
 
 
 def _key(id: object) -> Key:
-    """An id to look up by: 5 and "5" are two."""
+    """A dictionary key for an id that tells 5 from "5"."""
     return type(id), id if isinstance(id, str | int) else None
 
 

@@ -1,6 +1,6 @@
-"""What a shell may offer next: verbs, options, and the values of options.
+"""Shell completion candidates: subcommands, options, and values of options.
 
-Asking the server for its tools would start it at the press of a key, so that is left out.
+Names of tools are left out: to list them would start the server at the press of a key.
 """
 
 from __future__ import annotations
@@ -8,33 +8,33 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from dovetail.cli import parser as command_parser
+from dovetail.cli.parser import COMMANDS, command_parser
 
 FILES = "@files"
-"""Tells the shell to offer files."""
+"""Tells the shell to complete file names."""
 
 
 def print_candidates(words: Sequence[str]) -> int:
-    """Print what fits, one a line; the last word is the one being typed."""
+    """Print the candidates, one a line; the last word is the one being typed."""
     for candidate in candidates(words or [""]):
         print(candidate)
     return 0
 
 
 def candidates(words: Sequence[str]) -> list[str]:
-    """What fits in place of the last word."""
+    """Candidates for the last word."""
     *before, typed = words
     if not before:
-        return _fitting([*command_parser.VERBS, "--help", "--version"], typed)
-    if before[0] not in command_parser.VERBS:
+        return _matching([*COMMANDS, "--help", "--version"], typed)
+    if before[0] not in COMMANDS:
         return []
-    parser = command_parser.verb_parser(before[0])
+    parser = command_parser(before[0])
     options = {name: action for action in parser._actions for name in action.option_strings}  # pyright: ignore[reportPrivateUsage]
     wanting = options.get(before[-1])
     if wanting is not None and wanting.nargs != 0:
         return _values(wanting, typed)
     if typed.startswith("-"):
-        return _fitting([name for name in options if name.startswith("--")], typed)
+        return _matching([name for name in options if name.startswith("--")], typed)
     given = _positionals(before[1:], options)
     arguments = [action for action in parser._actions if not action.option_strings]  # pyright: ignore[reportPrivateUsage]
     if not arguments:
@@ -44,13 +44,13 @@ def candidates(words: Sequence[str]) -> list[str]:
 
 def _values(action: argparse.Action, typed: str) -> list[str]:
     if action.choices is not None:
-        return _fitting([str(choice) for choice in action.choices], typed)
+        return _matching([str(choice) for choice in action.choices], typed)
     offered: Sequence[str] = _KNOWN.get(action.dest, ())
-    return _fitting(offered, typed) if offered else [FILES] if action.dest in _PATHS else []
+    return _matching(offered, typed) if offered else [FILES] if action.dest in _PATHS else []
 
 
 def _positionals(words: Sequence[str], options: dict[str, argparse.Action]) -> int:
-    """How many arguments that are no options stand there already."""
+    """Count the positional arguments among the words."""
     count, value_next = 0, False
     for word in words:
         if value_next:
@@ -62,7 +62,7 @@ def _positionals(words: Sequence[str], options: dict[str, argparse.Action]) -> i
     return count
 
 
-def _fitting(offered: Sequence[str], typed: str) -> list[str]:
+def _matching(offered: Sequence[str], typed: str) -> list[str]:
     return [word for word in offered if word.startswith(typed)]
 
 

@@ -1,4 +1,4 @@
-"""The options that the verbs with a host have, and the host that they make."""
+"""Options of subcommands that run a host, and the host built from them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def add_host_options(parser: argparse.ArgumentParser) -> None:
-    """Which servers, which model, and what may run."""
+    """Add the options for servers, models and policy."""
     group = parser.add_argument_group("servers and models")
     group.add_argument(
         "--config",
@@ -32,21 +32,25 @@ def add_host_options(parser: argparse.ArgumentParser) -> None:
         metavar="MODEL",
         help="openai:NAME[@BASE_URL], anthropic:NAME, or one of your models.toml; the first one answers",
     )
-    group.add_argument("--root", action="append", default=[], metavar="PATH", help="a folder that servers may know of")
-    group.add_argument("--system", metavar="TEXT", help="what the model is told before everything else")
-    rules = parser.add_argument_group("what may run")
+    group.add_argument("--root", action="append", default=[], metavar="PATH", help="a root to offer to servers")
+    group.add_argument("--system", metavar="TEXT", help="system prompt for the model")
+    rules = parser.add_argument_group("policy")
     rules.add_argument(
-        "--allow", action="append", default=[], metavar="PATTERN", help="call these tools unasked: 'server__tool*'"
+        "--allow",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="call these tools without asking: 'server__tool*'",
     )
     rules.add_argument("--deny", action="append", default=[], metavar="PATTERN", help="never call these tools")
     rules.add_argument(
-        "--launch", action="append", default=[], metavar="SERVER", help="start or reach this server unasked"
+        "--launch", action="append", default=[], metavar="SERVER", help="start or connect to this server without asking"
     )
     rules.add_argument("--policy", action="append", default=[], metavar="FILE", help="a file of further rules")
 
 
 def make_host(options: argparse.Namespace, **more: Any) -> Host:
-    """The host of the options; `more` says who is asked."""
+    """The host; `more` are its callbacks to the user."""
     from dovetail.host.host import Host
 
     from .model_choice import find_models
@@ -54,7 +58,7 @@ def make_host(options: argparse.Namespace, **more: Any) -> Host:
     files = config_files(options.config)
     return Host.from_config(
         *files,
-        optional=[] if options.config else own_files(),
+        optional=[] if options.config else default_config_files(),
         policy=make_policy(options, _keys(files)),
         models=find_models(options.model),
         roots=options.root,
@@ -63,7 +67,7 @@ def make_host(options: argparse.Namespace, **more: Any) -> Host:
 
 
 def config_files(named: Sequence[str]) -> list[Path]:
-    """The files that were named, or those of the project and the user's own."""
+    """The files named by `--config`, or those of the project and the user."""
     from dovetail.host.config.files import find_files
 
     if named:
@@ -74,21 +78,21 @@ def config_files(named: Sequence[str]) -> list[Path]:
     files = [each.path for each in find_files() if each.scope == "project" or each.product == "dovetail"]
     if not files:
         raise UsageError(
-            "no file names any servers here: `dovetail add` makes one, `dovetail import` takes over those of other "
-            "programs, and --config FILE names one"
+            "there is no configuration file: create one with `dovetail add`, import servers of other programs with "
+            "`dovetail import`, or name a file with --config FILE"
         )
     return files
 
 
-def own_files() -> list[Path]:
-    """Where `dovetail add` puts servers while a host runs, if nobody says where."""
+def default_config_files() -> list[Path]:
+    """The file that `dovetail add` writes to by default; a running host watches it."""
     from dovetail.host.config.files import default_file
 
     return [default_file()]
 
 
 def make_policy(options: argparse.Namespace, keys: Sequence[str]) -> Policy:
-    """The rules that the options give, before those of the files; each is about one of these servers at least."""
+    """The policy: rules of options first, then those of files. A rule that matches no server is an error."""
     from dovetail.policy.policy_file import load_rules
     from dovetail.policy.rules import Policy, Rule
 
@@ -107,7 +111,7 @@ def make_policy(options: argparse.Namespace, keys: Sequence[str]) -> Policy:
 def tool_rule(verdict: Any, pattern: str, keys: Sequence[str]) -> Rule:
     """A rule from `server__tool`, with `*` in either; a pattern without `__` names servers.
 
-    Both are names that the person knows, so the hash at the end of a long name for models is no part of it.
+    Both are the names that users see, without the hash that shortens long names for models.
     """
     from dovetail.policy.rules import Rule
 
@@ -117,12 +121,12 @@ def tool_rule(verdict: Any, pattern: str, keys: Sequence[str]) -> Rule:
     if whole is not None:
         server, sign, tool = whole, pattern[len(whole) :][:2], pattern[len(whole) + 2 :]
     if not server or (sign and not tool):
-        raise UsageError(f"{pattern!r} is no pattern for tools: write server__tool, server__*, or server")
+        raise UsageError(f"{pattern!r} is not a pattern for tools: write server__tool, server__*, or server")
     return Rule(verdict, server=server, tool=tool or "*", origin=f"--{verdict}")
 
 
-def unmatched(options: argparse.Namespace, host: Host, tools: Sequence[HostTool]) -> list[str]:
-    """A line for each pattern that no tool fits, of servers that are there: it says less than its author thinks."""
+def unmatched_patterns(options: argparse.Namespace, host: Host, tools: Sequence[HostTool]) -> list[str]:
+    """A warning for each pattern that matches no tool of the servers that are ready."""
     from dovetail.policy.globs import glob_matches
 
     there = [key for key, status in host.servers.items() if status.state == "ready"]
@@ -134,11 +138,11 @@ def unmatched(options: argparse.Namespace, host: Host, tools: Sequence[HostTool]
             if any(glob_matches(rule.server, key) for key in there) and not any(
                 glob_matches(rule.tool or "*", tool.tool.name) for tool in its
             ):
-                lines.append(f"--{option} {pattern}: there is no such tool{_near(rule.tool or '', its)}")
+                lines.append(f"--{option} {pattern}: there is no such tool{_suggestion(rule.tool or '', its)}")
     return lines
 
 
-def _near(word: str, tools: Sequence[HostTool]) -> str:
+def _suggestion(word: str, tools: Sequence[HostTool]) -> str:
     import difflib
 
     names = {tool.tool.name: f"{tool.server}__{tool.tool.name}" for tool in tools}
@@ -147,7 +151,7 @@ def _near(word: str, tools: Sequence[HostTool]) -> str:
 
 
 def _check_server(rule: Rule, keys: Sequence[str]) -> None:
-    """A rule that is about no server is a slip, and one that was to deny something would go unnoticed."""
+    """Fail on a rule that matches no server: a typo in a deny rule would go unnoticed."""
     import difflib
 
     from dovetail.policy.globs import glob_matches

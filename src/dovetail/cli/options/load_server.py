@@ -1,4 +1,4 @@
-"""A server from a Python file: loading it, and finding the object that is meant."""
+"""Loading a server from a Python file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from dovetail.cli.exit_status import USAGE, Failed
+from dovetail.cli.exit_status import USAGE, CommandFailed
 
 if TYPE_CHECKING:
     from dovetail.server.app import Server
@@ -20,19 +20,18 @@ _OBJECT = re.compile(r"(?P<path>.+):(?P<name>[^\W\d][\w.]*)")
 
 
 def split_object(word: str) -> tuple[str, str | None]:
-    """FILE and object; the colon of a Windows drive is not the one between them."""
+    """Split FILE:object; the colon of a Windows drive does not separate them."""
     found = _OBJECT.fullmatch(word)
     if found is None or not found["path"].endswith(".py"):
         return word, None
     return found["path"], found["name"]
 
 
-def serve_file(path: str, name: str | None, how: Callable[[Server], None] | None = None) -> None:
-    """Load the file and serve until the client goes.
+def serve_file(path: str, name: str | None, serve_with: Callable[[Server], None] | None = None) -> None:
+    """Load the file and serve until the client disconnects.
 
-    A file may run its server by itself when it is loaded: then it is served by that, as it would be
-    by `python FILE`. Where another object was asked for, that one is served and this call does nothing.
-    With `how`, that is how the server is served, whatever the file says.
+    If the file itself calls `Server.run` when it is loaded, that call serves, as with `python FILE`; unless
+    another object is named, then the call is ignored and that one is served. `serve_with` replaces `Server.run`.
     """
     from dovetail.server.app import Server
 
@@ -44,11 +43,11 @@ def serve_file(path: str, name: str | None, how: Callable[[Server], None] | None
         nonlocal served
         if name is None or getattr(module, name, None) is server:
             served = True
-            if how is None:
+            if serve_with is None:
                 serve(server, *arguments, **options)
             else:
                 Server.run = serve  # type: ignore[method-assign]
-                how(server)
+                serve_with(server)
 
     Server.run = run  # type: ignore[method-assign]
     try:
@@ -56,11 +55,11 @@ def serve_file(path: str, name: str | None, how: Callable[[Server], None] | None
     finally:
         Server.run = serve  # type: ignore[method-assign]
     if not served:
-        (how or serve)(find_server(module, path, name))
+        (serve_with or serve)(find_server(module, path, name))
 
 
 def find_server(module: ModuleType, path: str, name: str | None) -> Server:
-    """The object that was named, or the one that must be meant."""
+    """The named server, or the only plausible one of the module."""
     from dovetail.server.app import Server
 
     if name is not None:
@@ -70,7 +69,7 @@ def find_server(module: ModuleType, path: str, name: str | None) -> Server:
         if callable(found) and not isinstance(found, Server):
             found = found()
         if not isinstance(found, Server):
-            raise Failed("usage", f"{path} has no Server named {name!r}", USAGE)
+            raise CommandFailed("usage", f"{path} has no Server named {name!r}", USAGE)
         return found
     servers = {key: value for key, value in vars(module).items() if isinstance(value, Server)}
     for usual in _USUAL:
@@ -80,21 +79,21 @@ def find_server(module: ModuleType, path: str, name: str | None) -> Server:
     if len(distinct) == 1:
         return next(iter(distinct.values()))
     if not servers:
-        raise Failed("usage", f"{path} has no Server at its top level", USAGE)
-    raise Failed("usage", f"{path} has several servers; name one: {path}:{' or :'.join(servers)}", USAGE)
+        raise CommandFailed("usage", f"{path} has no Server at its top level", USAGE)
+    raise CommandFailed("usage", f"{path} has several servers; name one: {path}:{' or :'.join(servers)}", USAGE)
 
 
 def check_file(path: str) -> None:
-    """Refuse what is no file."""
+    """Fail if there is no such file."""
     if not os.path.isfile(path):
-        raise Failed("usage", f"There is no file {path}", USAGE)
+        raise CommandFailed("usage", f"There is no file {path}", USAGE)
 
 
 def _module(path: str) -> ModuleType:
     check_file(path)
     name = os.path.splitext(os.path.basename(path))[0]
     if name in sys.stdlib_module_names or name == "dovetail" or name in sys.modules:
-        # A file may be called json.py, and whoever imports json must not get it.
+        # A file may be called json.py; `import json` must still find the standard library.
         name = f"__dovetail_{name}__"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
@@ -104,7 +103,7 @@ def _module(path: str) -> ModuleType:
 
 
 def _execute(module: ModuleType, path: str) -> None:
-    """Run the file as `python FILE` would find its neighbours."""
+    """Execute the file with its folder on sys.path, as `python FILE` does."""
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
     assert module.__spec__ is not None
     assert module.__spec__.loader is not None

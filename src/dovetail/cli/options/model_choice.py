@@ -1,4 +1,4 @@
-"""Which models the commands use: named on the command line, in the environment, or in a file of the user's."""
+"""Model selection: from the command line, the environment, or the user's models.toml."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 VARIABLE = "DOVETAIL_MODEL"
 FILE = "models.toml"
 
-FORMS = "openai:NAME, openai:NAME@BASE_URL for any server that speaks like it, anthropic:NAME, or scripted:FILE"
-HOW = f"""Name a model with --model or in ${VARIABLE}: {FORMS}.
-Keys are read from OPENAI_API_KEY and ANTHROPIC_API_KEY. Models for every day stand in {{path}}:
+MODEL_SYNTAX = "openai:NAME, openai:NAME@BASE_URL for any OpenAI-compatible server, anthropic:NAME, or scripted:FILE"
+MODEL_HELP = f"""Name a model with --model or in ${VARIABLE}: {MODEL_SYNTAX}.
+Keys are read from OPENAI_API_KEY and ANTHROPIC_API_KEY. To configure models permanently, list them in {{path}}:
   [[models]]
   provider = "openai"
   name = "qwen3"
@@ -30,70 +30,70 @@ Keys are read from OPENAI_API_KEY and ANTHROPIC_API_KEY. Models for every day st
 Trait = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
-class Configured(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A model as the user's file names it."""
+class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A model in models.toml."""
 
     provider: Literal["openai", "anthropic", "scripted"]
     name: str
     base_url: str | None = None
     key_env: str | None = None
-    """The environment variable that holds the key; keys themselves have no place in the file."""
+    """The environment variable that holds the API key; the file must not contain keys."""
     cheap: Trait = 0.5
     fast: Trait = 0.5
     clever: Trait = 0.5
 
 
-class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    models: list[Configured] = []
+class _ModelsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    models: list[ModelConfig] = []
 
 
 def find_models(
     words: Sequence[str], environ: Mapping[str, str] = os.environ, folder: Path | None = None
 ) -> list[Model]:
-    """The models, the one to talk to first; a word without a colon picks one of the file's."""
+    """The models, the default one first; a word without a colon selects one from the file."""
     from dovetail.cli.output import printable
     from dovetail.protocol.errors import LocalError
 
     configured = _read(models_path(environ, folder))
     wanted = list(words) or [word for word in [environ.get(VARIABLE, "")] if word]
-    chosen = [read_word(word) if ":" in word else _named(word, configured) for word in wanted]
+    chosen = [parse_model(word) if ":" in word else _named(word, configured) for word in wanted]
     models = [make_model(each, environ) for each in chosen]
     for each in configured:
         if each not in chosen:
             try:
                 models.append(make_model(each, environ))
             except (UsageError, LocalError) as problem:
-                # Nobody named it: the others will do.
+                # Not requested explicitly, so a warning is enough.
                 print(f"dovetail: {printable(str(problem))}", file=sys.stderr)
     return models
 
 
-def how_to_add(environ: Mapping[str, str] = os.environ, folder: Path | None = None) -> str:
-    """What to do where there is no model."""
-    return HOW.format(path=models_path(environ, folder))
+def model_help(environ: Mapping[str, str] = os.environ, folder: Path | None = None) -> str:
+    """Instructions for configuring a model."""
+    return MODEL_HELP.format(path=models_path(environ, folder))
 
 
 def models_path(environ: Mapping[str, str] = os.environ, folder: Path | None = None) -> Path:
-    """The file of the user's models."""
+    """The path of models.toml."""
     from dovetail.userdata.folders import user_folder
 
     return (folder or user_folder(environ)) / FILE
 
 
-def read_word(word: str) -> Configured:
-    """A model from `provider:name@base_url`; a name may hold an @ that no address follows."""
+def parse_model(word: str) -> ModelConfig:
+    """Parse `provider:name@base_url`; an @ that no URL follows belongs to the name."""
     provider, _, rest = word.partition(":")
     name, sign, address = rest.rpartition("@")
     if not sign or not address.startswith(("http://", "https://")):
         name, address = rest, ""
     try:
-        return msgspec.convert({"provider": provider, "name": name, "base_url": address or None}, Configured)
+        return msgspec.convert({"provider": provider, "name": name, "base_url": address or None}, ModelConfig)
     except msgspec.ValidationError:
-        raise UsageError(f"{word!r} names no model: write {FORMS}") from None
+        raise UsageError(f"{word!r} is not a model: write {MODEL_SYNTAX}") from None
 
 
-def make_model(configured: Configured, environ: Mapping[str, str] = os.environ) -> Model:
-    """The model itself; its library is imported with the first question."""
+def make_model(configured: ModelConfig, environ: Mapping[str, str] = os.environ) -> Model:
+    """Create the model; its library is imported on first use."""
     from dovetail.host.models.contract import Traits
 
     traits = Traits(cheap=configured.cheap, fast=configured.fast, clever=configured.clever)
@@ -109,23 +109,23 @@ def make_model(configured: Configured, environ: Mapping[str, str] = os.environ) 
     if configured.key_env is not None:
         key = environ.get(configured.key_env)
         if not key:
-            raise UsageError(f"the model {configured.name} wants a key in ${configured.key_env}, which is not set")
+            raise UsageError(f"the model {configured.name} needs a key in ${configured.key_env}, which is not set")
     return Adapter(configured.name, api_key=key, base_url=configured.base_url, traits=traits)
 
 
-def _named(word: str, configured: list[Configured]) -> Configured:
+def _named(word: str, configured: list[ModelConfig]) -> ModelConfig:
     found = next((each for each in configured if word in each.name), None)
     if found is None:
         known = ", ".join(each.name for each in configured) or "none"
-        raise UsageError(f"there is no model {word!r}; in the file are: {known}. Or write {FORMS}")
+        raise UsageError(f"there is no model {word!r}; in the file are: {known}. Or write {MODEL_SYNTAX}")
     return found
 
 
-def _read(path: Path) -> list[Configured]:
+def _read(path: Path) -> list[ModelConfig]:
     import tomllib
 
     try:
-        return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), _File).models
+        return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), _ModelsFile).models
     except FileNotFoundError:
         return []
     except (OSError, ValueError) as problem:

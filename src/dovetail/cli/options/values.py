@@ -1,4 +1,4 @@
-"""`key=value` words as arguments, by what the tool's schema says of each."""
+"""Arguments from `key=value` words, converted by the tool's schema."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WORDS = {"true": True, "false": False}
 
 
 def read_pairs(words: Sequence[str], what: str = "key=value") -> dict[str, str]:
-    """Words of the form key=value; the same key twice is a mistake."""
+    """Parse key=value words; a repeated key is an error."""
     pairs: dict[str, str] = {}
     for word in words:
         key, sign, value = word.partition("=")
@@ -26,9 +26,9 @@ def read_pairs(words: Sequence[str], what: str = "key=value") -> dict[str, str]:
 
 
 def read_arguments(words: Sequence[str], schema: dict[str, Any]) -> dict[str, Any]:
-    """Arguments from `key=value`, read by the schema's types, and from `key:=JSON`, taken as they are.
+    """Parse `key=value`, converted to the schema's types, and `key:=JSON`.
 
-    A key that stands there several times is a list.
+    A repeated key makes a list.
     """
     arguments: dict[str, Any] = {}
     lists: set[str] = set()
@@ -51,7 +51,7 @@ def read_arguments(words: Sequence[str], schema: dict[str, Any]) -> dict[str, An
 
 
 def read_object(text: str) -> dict[str, Any]:
-    """Arguments as one JSON object: written out, from a file (`@name`), or from stdin (`-`)."""
+    """Parse arguments given as one JSON object: inline, from a file (`@name`), or from stdin (`-`)."""
     if text == "-":
         text = sys.stdin.read()
     elif text.startswith("@"):
@@ -67,7 +67,7 @@ def read_object(text: str) -> dict[str, Any]:
 
 
 def read_json(text: str, name: str) -> Any:
-    """A JSON value, or a complaint that names where it stood."""
+    """Parse JSON; the error names the argument."""
     import msgspec
 
     try:
@@ -77,7 +77,7 @@ def read_json(text: str, name: str) -> Any:
 
 
 def _read(text: str, schema: dict[str, Any], root: dict[str, Any], key: str) -> Any:
-    """What was typed as the first of the schema's types that it can be."""
+    """Convert text to the first of the schema's types that it fits."""
     types = _types(schema, root)
     if "string" in types and types <= {"string", "null"}:
         return text
@@ -93,7 +93,7 @@ def _read(text: str, schema: dict[str, Any], root: dict[str, Any], key: str) -> 
 
 
 def _composite(text: str, schema: dict[str, Any], root: dict[str, Any], types: set[str], key: str) -> Any:
-    """A list or an object as JSON; a list of single values also as it is typed, with commas."""
+    """Convert text to a list or an object: JSON, or for a list values separated by commas."""
     start = text.lstrip()[:1]
     if (start == "[" and "array" in types) or (start == "{" and "object" in types):
         return read_json(text, key)
@@ -116,7 +116,7 @@ def _array_items(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]
 
 
 def _guess(text: str) -> Any:
-    """A value of unknown type: JSON where it is, a text otherwise."""
+    """Convert text without a known type: JSON if it parses, else a string."""
     import msgspec
 
     try:
@@ -132,7 +132,7 @@ def _property(schema: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def _types(schema: dict[str, Any], root: dict[str, Any]) -> set[str]:
-    """The JSON types that a schema lets through, as far as it says."""
+    """The JSON types that a schema allows, as far as it states them."""
     types: set[str] = set()
     for part in _parts(schema, root):
         kind: Any = part.get("type")
@@ -146,7 +146,7 @@ def _types(schema: dict[str, Any], root: dict[str, Any]) -> set[str]:
 
 
 def _parts(schema: dict[str, Any], root: dict[str, Any], depth: int = 8) -> list[dict[str, Any]]:
-    """The schema and what it refers to or offers as alternatives."""
+    """The schema, the schemas it refers to, and its alternatives."""
     parts = [schema]
     if depth == 0:
         return parts
@@ -166,7 +166,7 @@ def _parts(schema: dict[str, Any], root: dict[str, Any], depth: int = 8) -> list
 
 
 def _element(value: Any) -> Any:
-    """One more value of a key that is a list: `tag=a tag=b` is two values, not two lists."""
+    """A further value of a repeated key: `tag=a tag=b` is a list of two values, not of two lists."""
     if not isinstance(value, list):
         return value
     values = cast("list[Any]", value)

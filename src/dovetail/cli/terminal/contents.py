@@ -1,4 +1,4 @@
-"""Blocks of content for people: texts as they are, bytes as a line about them or saved to files."""
+"""Content blocks as text; binary data is described in one line, or saved to files."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 _KINDS: dict[type, str] = {Image: "image", Audio: "audio", BlobContents: "blob"}
 
 
-class Keeper:
-    """Saves what is not text into a folder, under names of our own choosing."""
+class ContentRenderer:
+    """Renders content blocks as text and saves binary data into a folder, under generated names."""
 
     def __init__(self, folder: str | None) -> None:
         self._folder = None if folder is None else Path(folder)
         self._saved = 0
 
     def describe(self, block: Any) -> str:
-        """A block as text; bytes are saved where there is a folder for them."""
+        """A block as text; binary data is saved if there is a folder."""
         if isinstance(block, Embedded):
             return self.describe(block.resource)
         if isinstance(block, Text | TextContents):
@@ -30,7 +30,7 @@ class Keeper:
             return f"[link to {block.uri}: {block.title or block.name}]"
         kind = next((name for each, name in _KINDS.items() if isinstance(block, each)), None)
         if kind is None:
-            return "[something else]"
+            return "[unknown content]"
         data: bytes = block.blob if isinstance(block, BlobContents) else block.data
         about = f"{kind} {block.mime_type or 'of unknown type'}, {len(data)} bytes"
         return f"[{about}{self._save(kind, block.mime_type, data)}]"
@@ -47,6 +47,6 @@ class Keeper:
         return f", saved as {path}"
 
 
-def bytes_of(contents: Sequence[TextContents | BlobContents]) -> bytes:
-    """All contents of a resource, one after the other."""
+def contents_bytes(contents: Sequence[TextContents | BlobContents]) -> bytes:
+    """All contents of a resource, concatenated."""
     return b"".join(part.text.encode() if isinstance(part, TextContents) else part.blob for part in contents)

@@ -1,4 +1,4 @@
-"""The fields of a form as a person at a terminal sees them, and what they type as values."""
+"""Form fields at a terminal: prompts, and conversion of what the user types."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _HINTS = {"boolean": "yes/no", "integer": "a whole number", "number": "a number"
 _FORMATS = {"date": "YYYY-MM-DD", "date-time": "YYYY-MM-DDThh:mm:ssZ", "email": "an e-mail address", "uri": "a URL"}
 
 
-class Field:
+class FormField:
     """One field of a form."""
 
     def __init__(self, name: str, schema: dict[str, Any], *, required: bool) -> None:
@@ -21,14 +21,14 @@ class Field:
         self._options = _options(schema)
 
     def introduction(self) -> list[str]:
-        """What to show before the prompt: the description, and what there is to choose from."""
+        """Lines to show before the prompt: the description and the choices."""
         lines = [f"  {_one_line(text)}" for text in [self._schema.get("description")] if text]
         for number, (value, title) in enumerate(self._options, start=1):
             lines.append(f"  {number}) {_one_line(title)}" + (f" ({_one_line(value)})" if title != value else ""))
         return lines
 
     def prompt(self, current: Any) -> str:
-        """The words before the cursor."""
+        """The prompt, with hints and the current value."""
         label = _one_line(self._schema.get("title") or self.name)
         kind = self._schema.get("type", "")
         hint = _FORMATS.get(self._schema.get("format", "")) or _HINTS.get(kind, "")
@@ -39,7 +39,7 @@ class Field:
         return f"{label}{f' ({hint})' if hint else ''}{f' [{self.shown(current)}]' if current is not None else ''}: "
 
     def shown(self, value: Any) -> str:
-        """A value as a person would type it."""
+        """A value as the user would type it."""
         if isinstance(value, bool):
             return "yes" if value else "no"
         if isinstance(value, list):
@@ -47,7 +47,7 @@ class Field:
         return str(value)
 
     def read(self, text: str) -> Any:
-        """The value that was typed; one that does not fit is a ValueError that says why."""
+        """Convert typed text; ValueError with a reason if it does not fit the schema."""
         from dovetail.schema.forms import problems
 
         value = self._convert(text)
@@ -64,17 +64,17 @@ class Field:
             return self._chosen(text)
         if kind == "boolean":
             if (word := text.lower()) not in _YES | _NO:
-                raise ValueError("yes or no, please")
+                raise ValueError("enter yes or no")
             return word in _YES
         if kind not in ("integer", "number"):
             return text
         number = read_number(text)
         if number is None or (kind == "integer" and number != int(number)):
-            raise ValueError(f"{_HINTS[str(kind)]}, please")
+            raise ValueError(f"enter {_HINTS[str(kind)]}")
         return int(number) if kind == "integer" else number
 
     def _chosen(self, text: str) -> str:
-        """A choice by its value, its title or its number; a value that looks like a number is the value."""
+        """A choice by its value, title or number, in this order: a value may look like a number."""
         for value, _ in self._options:
             if text == value:
                 return value
@@ -83,11 +83,11 @@ class Field:
                 return value
         if text.isascii() and text.isdigit() and 1 <= int(text) <= len(self._options):
             return self._options[int(text) - 1][0]
-        raise ValueError(f"{text!r} is none of the choices")
+        raise ValueError(f"{text!r} is not one of the choices")
 
 
 def read_number(text: str) -> int | float | None:
-    """A number that JSON can carry, or None."""
+    """Parse a number that JSON can represent; None if it is none."""
     try:
         return int(text)
     except ValueError:
@@ -99,8 +99,8 @@ def read_number(text: str) -> int | float | None:
     return number if math.isfinite(number) else None
 
 
-def fields_of(schema: dict[str, Any]) -> list[Field] | None:
-    """The fields of a form, or None where it is no form that can be asked for field by field."""
+def form_fields(schema: dict[str, Any]) -> list[FormField] | None:
+    """The fields of a form; None if the schema is not one of the protocol's flat forms."""
     from dovetail.protocol.errors import LocalError
     from dovetail.schema.form_check import check_form
 
@@ -109,16 +109,16 @@ def fields_of(schema: dict[str, Any]) -> list[Field] | None:
     except LocalError:
         return None
     required = schema.get("required", [])
-    return [Field(name, field, required=name in required) for name, field in schema["properties"].items()]
+    return [FormField(name, field, required=name in required) for name, field in schema["properties"].items()]
 
 
 def _one_line(text: object) -> str:
-    """Without line ends: a server's words must not look like the next question."""
+    """Join lines: text of a server must not look like the next prompt."""
     return " ".join(str(text).split())
 
 
 def _options(field: dict[str, Any]) -> list[tuple[str, str]]:
-    """Value and title of each choice."""
+    """(value, title) of each choice."""
     source = field.get("items", field)
     titled = source.get("oneOf", source.get("anyOf"))
     if titled is not None:

@@ -1,4 +1,4 @@
-"""What goes by on stderr while a call runs: a progress bar, and lines above it."""
+"""Progress bars at the bottom of the terminal, with lines above them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from dovetail.cli.output import cut, printable
 
 _BAR = 24
 _MOST = 4
-"""Bars that are shown at once."""
+"""Bars shown at once."""
 _PAUSE = 0.05
-"""Seconds between two drawings; what comes faster nobody sees."""
+"""Minimum seconds between two redraws."""
 
 _ERASE = "\r\x1b[K"
 _UP = "\x1b[A\x1b[K"
 
 
-class Screen:
-    """Takes the place of `sys.stderr` while a command runs, so that whoever writes there spares the bar."""
+class ProgressDisplay:
+    """Progress bars on a stream; stands in for `sys.stderr` meanwhile, so that other output goes above the bars."""
 
     def __init__(self, under: IO[str]) -> None:
         self._under = under
@@ -43,7 +43,7 @@ class Screen:
         self.end_progress()
 
     def write(self, text: str) -> int:
-        """Write above the bar."""
+        """Write above the bars."""
         self._erase()
         written = self._under.write(text)
         if text.endswith("\n"):
@@ -52,20 +52,20 @@ class Screen:
         return written
 
     def line(self, text: str) -> None:
-        """Show a line; on a terminal only what is harmless of it."""
+        """Print a line; on a terminal with control characters escaped."""
         self.write((printable(text) if self._live else text) + "\n")
 
     def progress(self, progress: float, total: float | None, message: str | None, call: str = "") -> None:
-        """Show how far a call has come, each with a bar of its own; where nobody looks, nothing."""
+        """Update the bar of a call; does nothing if the stream is not a terminal."""
         if not self._live:
             return
-        self._bars[call] = bar(progress, total, message, shutil.get_terminal_size().columns)
+        self._bars[call] = progress_bar(progress, total, message, shutil.get_terminal_size().columns)
         finished = total is not None and progress >= total
         if finished or time.monotonic() - self._drawn_at >= _PAUSE:
             self._draw()
 
     def end_progress(self, call: str | None = None) -> None:
-        """Take the bar of a call away, or all of them."""
+        """Remove the bar of a call, or all bars."""
         self._erase()
         if call is None:
             self._bars.clear()
@@ -74,12 +74,12 @@ class Screen:
             self._draw()
 
     def hide(self) -> None:
-        """Make room for a question."""
+        """Hide the bars during a prompt."""
         self._erase()
         self._hidden = True
 
     def show(self) -> None:
-        """The question is answered."""
+        """Show the bars again."""
         self._hidden = False
         self._draw()
 
@@ -101,7 +101,7 @@ class Screen:
             self._drawn = 0
 
 
-def bar(progress: float, total: float | None, message: str | None, width: int) -> str:
+def progress_bar(progress: float, total: float | None, message: str | None, width: int) -> str:
     """A progress bar that fits on one line."""
     said = " ".join(printable(message or "").split())
     if total is not None and total > 0:

@@ -1,4 +1,4 @@
-"""Asking the person at the terminal what a server wants to know."""
+"""Elicitation and sampling requests of servers, answered by the user at a terminal."""
 
 from __future__ import annotations
 
@@ -6,90 +6,90 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
-from .fields import Field, fields_of
-from .terminal import Closed
+from .fields import FormField, form_fields
+from .terminal import InputClosed
 
 if TYPE_CHECKING:
     from dovetail.client.elicitation import Elicitation
     from dovetail.types.client_features import CreateMessageParams
 
-Answer = dict[str, Any] | Literal["accept", "decline", "cancel"]
+ElicitationAnswer = dict[str, Any] | Literal["accept", "decline", "cancel"]
 
 DECLINE = "/decline"
 CANCEL = "/cancel"
 
 
-class _Left(Exception):
-    """The person left the form by a word for it."""
+class _FormAborted(Exception):
+    """The user declined or cancelled the form."""
 
     def __init__(self, action: Literal["decline", "cancel"]) -> None:
         self.action: Literal["decline", "cancel"] = action
 
 
-class Desk(Protocol):
-    """Where a person is asked."""
+class PromptIO(Protocol):
+    """Input and output for prompts."""
 
     def question(self) -> AbstractAsyncContextManager[None]:
-        """The time that one question has for itself."""
+        """Exclusive use of the terminal for one question."""
         ...
 
     def say(self, text: str = "", /) -> None:
-        """Show a line."""
+        """Print a line."""
         ...
 
-    async def ask(self, prompt: str, /) -> str:
-        """One line; `Closed` at the end of input."""
+    async def prompt(self, prompt: str, /) -> str:
+        """Read one line; `InputClosed` at end of input."""
         ...
 
 
-class Asking:
-    """Puts a server's questions to the person, one after the other."""
+class ElicitationPrompts:
+    """Asks the user what servers request, one request at a time."""
 
-    def __init__(self, terminal: Desk, server: str | None = None, warnings: Sequence[str] = ()) -> None:
-        """`server` is what the person calls it; else it is what it calls itself."""
+    def __init__(self, terminal: PromptIO, server: str | None = None, warnings: Sequence[str] = ()) -> None:
+        """`server` is the name to show; by default the name from the server's own info."""
         self._terminal = terminal
         self._server = server
         self._warnings = warnings
 
-    async def elicit(self, question: Elicitation) -> Answer:
-        """A form field by field, or a page to go to."""
+    async def elicit(self, question: Elicitation) -> ElicitationAnswer:
+        """Ask for a form field by field, or offer to open a URL."""
         async with self._terminal.question():
             self._introduce(question)
             try:
                 return await (self._page(question) if question.mode == "url" else self._form(question))
-            except Closed:
+            except InputClosed:
                 return "cancel"
-            except _Left as left:
+            except _FormAborted as left:
                 return left.action
 
     async def sample(self, request: CreateMessageParams) -> str:
-        """Let the person answer in place of a model; an empty answer refuses."""
+        """Let the user answer in place of a model; an empty answer refuses."""
         from dovetail.protocol.errors import Refused
 
         async with self._terminal.question():
-            self._terminal.say("The server asks a model:")
+            self._terminal.say("The server sends a sampling request:")
             if request.system_prompt:
                 self._terminal.say(f"  system: {request.system_prompt}")
             for message in request.messages:
                 self._terminal.say(f"  {message.role}: {_words(message.content)}")
             try:
-                answer = await self._terminal.ask("Your answer for it (Enter refuses): ")
-            except Closed:
+                answer = await self._terminal.prompt("Your answer (Enter refuses): ")
+            except InputClosed:
                 answer = ""
         if not answer:
-            raise Refused("The person at the terminal refused to answer for a model")
+            raise Refused("The user declined to answer in place of a model")
         return answer
 
     def _introduce(self, question: Elicitation) -> None:
         server = question.server
         name = self._server or ((server.title or server.name) if server is not None else "The server")
-        # A line of the server's must not look like one of ours.
+        # A line of the server must not look like one of ours.
         message = question.message.strip().replace("\n", "\n  | ")
         self._terminal.say(f"{name} asks: {message}")
         for warning in self._warnings:
             self._terminal.say(f"  ! {warning}")
 
-    async def _page(self, question: Elicitation) -> Answer:
+    async def _page(self, question: Elicitation) -> ElicitationAnswer:
         say = self._terminal.say
         say(f"  It wants you to go to {question.host}:")
         say(f"  {question.url}")
@@ -99,8 +99,8 @@ class Asking:
             return "accept"
         return "accept" if choice == "a" else _action(choice)
 
-    async def _form(self, question: Elicitation) -> Answer:
-        fields = fields_of(question.schema or {})
+    async def _form(self, question: Elicitation) -> ElicitationAnswer:
+        fields = form_fields(question.schema or {})
         if fields is None:
             return await self._any_form(question)
         if fields:
@@ -118,8 +118,8 @@ class Asking:
             elif choice != "e":
                 return _action(choice)
 
-    async def _fill(self, field: Field, content: dict[str, Any]) -> None:
-        """Ask for one field until the answer fits; Enter keeps what stands there, or leaves it out."""
+    async def _fill(self, field: FormField, content: dict[str, Any]) -> None:
+        """Ask for one field until the answer is valid; Enter keeps the current value, or omits it."""
         for line in field.introduction():
             self._terminal.say(line)
         while True:
@@ -127,7 +127,7 @@ class Asking:
             if not text:
                 if field.name in content or not field.required:
                     return
-                self._terminal.say("  An answer is needed here.")
+                self._terminal.say("  A value is required.")
                 continue
             try:
                 content[field.name] = field.read(text)
@@ -135,8 +135,8 @@ class Asking:
             except ValueError as problem:
                 self._terminal.say(f"  {problem}")
 
-    async def _any_form(self, question: Elicitation) -> Answer:
-        """A form that is none of the protocol's: shown as it is, answered in JSON."""
+    async def _any_form(self, question: Elicitation) -> ElicitationAnswer:
+        """A schema that is not a flat form: show it, and read the answer as JSON."""
         import msgspec
 
         schema = msgspec.json.format(msgspec.json.encode(question.schema), indent=2).decode()
@@ -160,12 +160,12 @@ class Asking:
                 return default
             if text and text[0] in letters:
                 return text[0]
-            self._terminal.say(f"  One of {', '.join(letters)}, please.")
+            self._terminal.say(f"  Enter one of {', '.join(letters)}.")
 
     async def _line(self, prompt: str) -> str:
-        text = await self._terminal.ask(prompt)
+        text = await self._terminal.prompt(prompt)
         if text in (DECLINE, CANCEL):
-            raise _Left("decline" if text == DECLINE else "cancel")
+            raise _FormAborted("decline" if text == DECLINE else "cancel")
         return text
 
 
@@ -175,7 +175,7 @@ def _open(url: str, say: Callable[[str], None]) -> None:
 
     words = find_browser()
     if words is None:
-        say("  There is no browser here; copy the address.")
+        say("  No browser was found; copy the address.")
     else:
         start_browser(words, url)
 

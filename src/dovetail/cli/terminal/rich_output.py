@@ -1,4 +1,4 @@
-"""Tables and JSON as rich draws them, where it is installed."""
+"""Tables and JSON drawn with rich."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.text import Text
 
 
 def print_table(title: str | None, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Draw a table; cells are plain texts, never markup."""
+    """Draw a table; cells are plain text, never markup."""
     table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
     for index, name in enumerate(columns):
         table.add_column(Text(name), style="cyan" if index == 0 else "", overflow="fold")

@@ -1,4 +1,4 @@
-"""Reading what a person types, so that it can be given up at any time."""
+"""Line input from the terminal that can be cancelled at any time."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import sys
 import threading
 from collections.abc import AsyncGenerator, Generator
 
-from .progress import Screen
+from .progress import ProgressDisplay
 
 _CHUNK = 4096
 
 
-class Closed(Exception):
-    """The person ended the input (Ctrl-D)."""
+class InputClosed(Exception):
+    """End of input (Ctrl-D)."""
 
 
 class Terminal:
-    """Asks on stderr and reads stdin, one question at a time.
+    """Prompts on stderr and reads stdin, one question at a time.
 
-    Reading goes through the loop, not through `input`: Ctrl-C, or a server that takes its question back,
+    Reading goes through the event loop, not through `input`, because Ctrl-C or a server that cancels its request
     must be able to stop it.
     """
 
-    def __init__(self, screen: Screen) -> None:
-        self._screen = screen
+    def __init__(self, display: ProgressDisplay) -> None:
+        self._display = display
         self._input = sys.stdin.fileno()
         self._decoder = codecs.getincrementaldecoder(sys.stdin.encoding or "utf-8")("replace")
         self._read = ""
@@ -35,45 +35,45 @@ class Terminal:
 
     @contextlib.asynccontextmanager
     async def question(self) -> AsyncGenerator[None]:
-        """The time that one question has the terminal for itself.
+        """Exclusive use of the terminal for one question.
 
-        What was typed before it is dropped: nobody agrees to what they have not read.
+        Input typed before it is discarded: it cannot be meant as an answer.
         """
         async with self._turn:
-            self._screen.hide()
+            self._display.hide()
             self._read = ""
-            forget_typed(self._input)
+            discard_typeahead(self._input)
             try:
                 yield
             finally:
-                self._screen.show()
+                self._display.show()
 
     def say(self, text: str = "") -> None:
         """Show a line."""
-        self._screen.line(text)
+        self._display.line(text)
 
-    async def ask(self, prompt: str) -> str:
-        """One line, without its end and the blanks around it."""
+    async def prompt(self, prompt: str) -> str:
+        """Read one line, stripped."""
         from dovetail.cli.output import printable
 
-        self._screen.write(printable(prompt))
+        self._display.write(printable(prompt))
         while "\n" not in self._read:
             chunk = await _chunk(self._input)
             if not chunk:
-                self._screen.write("\n")
-                raise Closed
+                self._display.write("\n")
+                raise InputClosed
             self._read += self._decoder.decode(chunk).replace("\r", "")
         line, self._read = self._read.split("\n", 1)
         return line.strip()
 
 
-def someone_there() -> bool:
-    """Whether a person sits at the terminal who can be asked."""
+def is_interactive() -> bool:
+    """Whether stdin and stderr are a terminal, so that the user can be asked."""
     return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 
 async def _chunk(descriptor: int) -> bytes:
-    """What was typed, as soon as there is some; empty at the end of input."""
+    """Read what is available, waiting for some; empty at end of input."""
     loop = asyncio.get_running_loop()
     ready: asyncio.Future[None] = loop.create_future()
     try:
@@ -88,7 +88,7 @@ async def _chunk(descriptor: int) -> bytes:
 
 
 async def _chunk_from_thread(descriptor: int) -> bytes:
-    """The same where the loop cannot wait for a console (Windows); a thread of ours keeps no process alive."""
+    """Read in a daemon thread, where the loop cannot wait for a console (Windows)."""
     loop = asyncio.get_running_loop()
     typed: asyncio.Future[bytes] = loop.create_future()
 
@@ -101,8 +101,8 @@ async def _chunk_from_thread(descriptor: int) -> bytes:
     return await typed
 
 
-def forget_typed(descriptor: int) -> None:
-    """Drop what was typed and not read yet: nobody agrees to what they have not seen."""
+def discard_typeahead(descriptor: int) -> None:
+    """Discard input that was typed but not read yet."""
     try:
         import termios
     except ImportError:
@@ -112,8 +112,8 @@ def forget_typed(descriptor: int) -> None:
 
 
 @contextlib.contextmanager
-def unseen() -> Generator[None]:
-    """While it lasts, what is typed is not shown; Ctrl-C is a signal all the same."""
+def echo_off() -> Generator[None]:
+    """Turn echo off; Ctrl-C still sends a signal."""
     try:
         import termios
     except ImportError:  # a console of Windows shows what is typed

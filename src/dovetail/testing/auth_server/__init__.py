@@ -1,1 +1,1 @@
-"""A small authorization server for tests and development; anybody can log in as anybody, so not for anything real."""
+"""A small authorization server for tests and development. Not for production: everyone can log in as any user."""

@@ -1,4 +1,4 @@
-"""What a client asks a user for, and what of it is offered here.
+"""Authorization requests: parsing and validation.
 
 RFC 6749, section 4.1.1; RFC 7636, section 4.3; RFC 8707, section 2; RFC 9207; RFC 9449, section 10.
 """
@@ -13,7 +13,7 @@ import msgspec
 from dovetail.auth import pkce, scopes
 
 from .clients import CODE, KnownClient
-from .errors import Problem, SentBack, needed
+from .errors import RedirectedError, RequestError, required_field
 
 MAX_RESOURCE = 2048
 
@@ -22,42 +22,42 @@ _RESOURCE = re.compile(r"[\x21-\x7e]+")
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
-    """What there is to be had: scopes, servers that tokens are for, and users; None and () mean any."""
+    """Supported scopes, resources (servers that tokens are for) and users; None and () mean any."""
 
     scopes: tuple[str, ...] | None = None
     resources: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
 
     def choose_resource(self, named: str | None) -> str:
-        """The server that a token is to be for: every token is for one (RFC 8707)."""
+        """The resource of a token; every token is for exactly one (RFC 8707)."""
         if named is None:
             if len(self.resources) == 1:
                 return self.resources[0]
-            raise Problem("invalid_target", "The request does not say which server the token is for (resource)")
+            raise RequestError("invalid_target", "The request does not say which server the token is for (resource)")
         if len(named) > MAX_RESOURCE or not _RESOURCE.fullmatch(named) or "#" in named or not _absolute(named):
-            raise Problem("invalid_target", "The resource is not an absolute URL without a fragment")
+            raise RequestError("invalid_target", "The resource is not an absolute URL without a fragment")
         if self.resources and named not in self.resources:
-            raise Problem("invalid_target", "There are no tokens for this resource here")
+            raise RequestError("invalid_target", "This resource is not supported")
         return named
 
     def choose_scopes(self, text: str) -> tuple[str, ...]:
-        """The scopes that are asked for; all that there are, if none is."""
-        asked = scopes.split(text)
-        if not asked:
+        """The requested scopes; all supported ones if none is requested."""
+        requested = scopes.split(text)
+        if not requested:
             return self.scopes or ()
-        unknown = [] if self.scopes is None else [scope for scope in asked if scope not in self.scopes]
+        unknown = [] if self.scopes is None else [scope for scope in requested if scope not in self.scopes]
         if unknown:
-            raise Problem("invalid_scope", f"There are no such scopes here: {' '.join(unknown)}")
-        return asked
+            raise RequestError("invalid_scope", f"These scopes are not supported: {' '.join(unknown)}")
+        return requested
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """A request that can be put before a user."""
+class UserAuthorization(msgspec.Struct, frozen=True, kw_only=True):
+    """A valid authorization request, to be approved by a user."""
 
     client: KnownClient
     redirect_uri: str
     redirect_named: bool
-    """Whether the request named it, and so must the exchange of the code."""
+    """Whether the request contained it; then the token request must contain it too."""
     state: str | None
     challenge: str
     resource: str
@@ -66,48 +66,48 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     jkt: str | None = None
 
     def back(self, issuer: str, **answer: str) -> str:
-        """Where the browser goes with the answer, which says whose it is."""
-        return back_to(self.redirect_uri, self.state, issuer, **answer)
+        """The URL that the browser is redirected to with the response."""
+        return redirect_url(self.redirect_uri, self.state, issuer, **answer)
 
 
-def back_to(redirect_uri: str, state: str | None, issuer: str, **answer: str) -> str:
-    """The address of an answer."""
+def redirect_url(redirect_uri: str, state: str | None, issuer: str, **answer: str) -> str:
+    """The redirect URL with the response and the issuer (RFC 9207)."""
     fields = {**answer, **({} if state is None else {"state": state}), "iss": issuer}
     return f"{redirect_uri}{'&' if urlsplit(redirect_uri).query else '?'}{urlencode(fields)}"
 
 
-def read_asked(fields: dict[str, str], client: KnownClient | None, offer: Offer) -> Asked:
-    """Check a request; only one with a redirect URI of a known client is answered anywhere but on a page of ours."""
+def parse_authorization(fields: dict[str, str], client: KnownClient | None, offer: Offer) -> UserAuthorization:
+    """Validate a request. Only if client and redirect URI are valid, further errors are redirected to the client."""
     if client is None:
-        raise Problem("invalid_client", "The client is not known here")
+        raise RequestError("invalid_client", "The client is unknown")
     uri = fields.get("redirect_uri")
     if uri is None:
         if len(client.redirect_uris) != 1:
-            raise Problem("invalid_request", "The request has no redirect_uri")
+            raise RequestError("invalid_request", "The request has no redirect_uri")
         [uri] = client.redirect_uris
     client.check_redirect(uri)
     try:
         return msgspec.structs.replace(_read(fields, client, offer), redirect_uri=uri)
-    except Problem as problem:
-        raise SentBack(problem.error, problem.description, uri, fields.get("state")) from None
+    except RequestError as problem:
+        raise RedirectedError(problem.error, problem.description, uri, fields.get("state")) from None
 
 
-def _read(fields: dict[str, str], client: KnownClient, offer: Offer) -> Asked:
+def _read(fields: dict[str, str], client: KnownClient, offer: Offer) -> UserAuthorization:
     if CODE not in client.grants:
-        raise Problem("unauthorized_client", "This client sends no users")
+        raise RequestError("unauthorized_client", "This client may not use the authorization code grant")
     for name in ("request", "request_uri"):
         if name in fields:
-            raise Problem(f"{name}_not_supported", f"There is no {name} here")
-    if needed(fields, "response_type") != "code":
-        raise Problem("unsupported_response_type", "There are only codes here (response_type=code)")
+            raise RequestError(f"{name}_not_supported", f"{name} is not supported")
+    if required_field(fields, "response_type") != "code":
+        raise RequestError("unsupported_response_type", "Only response_type=code is supported")
     if fields.get("response_mode", "query") != "query":
-        raise Problem("invalid_request", "The answer comes in the query (response_mode)")
+        raise RequestError("invalid_request", "Only response_mode=query is supported")
     if "none" in fields.get("prompt", "").split():
-        raise Problem("interaction_required", "A user is always asked here")
+        raise RequestError("interaction_required", "The user must always be asked")
     challenge = fields.get("code_challenge", "")
     if fields.get("code_challenge_method") != pkce.METHOD or not _CHALLENGE.fullmatch(challenge):
-        raise Problem("invalid_request", "PKCE with S256 is needed (code_challenge, code_challenge_method)")
-    return Asked(
+        raise RequestError("invalid_request", "PKCE with S256 is needed (code_challenge, code_challenge_method)")
+    return UserAuthorization(
         client=client,
         redirect_uri="",
         redirect_named="redirect_uri" in fields,

@@ -1,4 +1,4 @@
-"""The clients that the authorization server knows, and what it takes to become one.
+"""Client registration.
 
 RFC 7591; RFC 8252, section 7.3; 2026-07-28 client registration, "Application Type and Redirect URI Constraints" and
 "Client ID Metadata Documents".
@@ -18,7 +18,7 @@ from dovetail.auth.errors import AuthorizationFailed, TokenRefused, Untrusted
 from dovetail.auth.http import Document, Random
 from dovetail.auth.jwk import PublicKey, decode64, encode64
 
-from .errors import Problem
+from .errors import RequestError
 
 CODE = "authorization_code"
 REFRESH = "refresh_token"
@@ -33,7 +33,7 @@ _PREFIX = "dev."
 
 
 class KnownClient(msgspec.Struct, frozen=True, kw_only=True):
-    """A client, and how it proves who it is."""
+    """A registered client."""
 
     id: str
     name: str
@@ -47,19 +47,19 @@ class KnownClient(msgspec.Struct, frozen=True, kw_only=True):
         return f"KnownClient(id={self.id!r}, name={self.name!r})"
 
     def check_redirect(self, uri: str) -> None:
-        """Refuse to send a browser anywhere but to where the client said; only a port of this machine may differ.
+        """Fail if the redirect URI is not registered; only the port of a loopback address may differ.
 
-        A program cannot know which port will be free when the user logs in.
+        A program cannot know which port will be free when the user logs in (RFC 8252, section 7.3).
         """
         if uri not in self.redirect_uris and not any(_same_but_port(one, uri) for one in self.redirect_uris):
-            raise Problem("invalid_request", "The client did not register this redirect_uri")
+            raise RequestError("invalid_request", "The client did not register this redirect_uri")
 
 
-class Registry:
-    """All clients: those added by hand, and those that registered.
+class ClientRegistry:
+    """Clients that were added, and clients that registered dynamically.
 
-    The identifier of one that registered says itself what was registered, so that a restart forgets none, and nobody
-    can fill the memory. To make up such an identifier is to register, which anybody may.
+    The id of a client that registered contains its metadata, so that it survives a restart and takes no memory. Such
+    an id can be made up, but that is no more than to register.
     """
 
     def __init__(self, random: Random) -> None:
@@ -68,22 +68,22 @@ class Registry:
         self._added: dict[str, KnownClient] = {}
 
     def add(self, client: KnownClient) -> None:
-        """Know a client from now on."""
+        """Add a client."""
         self._added[client.id] = client
 
     def find(self, client_id: str) -> KnownClient | None:
-        """The client with an identifier."""
+        """Find a client by id."""
         return self._added.get(client_id) or self._recall(client_id)
 
     def register(self, document: Document) -> KnownClient:
-        """A new client, from what it says of itself."""
-        about = read_about(document)
+        """Register a client from its metadata."""
+        about = parse_client_metadata(document)
         salt = encode64(self._random(9))
         client_id = _PREFIX + encode64(
             msgspec.json.encode([salt, about.name, about.redirect_uris, about.grants, about.method])
         )
         if len(client_id) > MAX_ID:
-            raise Problem("invalid_client_metadata", "The client says too much of itself")
+            raise RequestError("invalid_client_metadata", "The client metadata is too large")
         client = self._recall(client_id)
         assert client is not None
         return client
@@ -92,14 +92,14 @@ class Registry:
         if not client_id.startswith(_PREFIX) or len(client_id) > MAX_ID:
             return None
         try:
-            told = msgspec.json.decode(
+            decoded = msgspec.json.decode(
                 decode64(client_id.removeprefix(_PREFIX)),
                 type=tuple[str, str, tuple[str, ...], tuple[str, ...], str],
             )
-            _, name, uris, grants, method = told
+            _, name, uris, grants, method = decoded
             about = {"client_name": name, "redirect_uris": uris, "grant_types": grants}
-            client = read_about(Document({**about, "token_endpoint_auth_method": method}, "The client"))
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, TokenRefused, Problem):
+            client = parse_client_metadata(Document({**about, "token_endpoint_auth_method": method}, "The client"))
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, TokenRefused, RequestError):
             return None
         secret = None
         if client.method != PUBLIC:
@@ -107,8 +107,8 @@ class Registry:
         return msgspec.structs.replace(client, id=client_id, secret=secret)
 
 
-def read_about(document: Document) -> KnownClient:
-    """What a client says of itself, still without an identifier; what is not offered here is left out."""
+def parse_client_metadata(document: Document) -> KnownClient:
+    """Parse client metadata, without an id yet; unsupported grants are left out."""
     try:
         uris = document.texts("redirect_uris", MAX_URIS) or ()
         named = document.texts("grant_types") or (CODE,)
@@ -116,36 +116,36 @@ def read_about(document: Document) -> KnownClient:
         method = document.text("token_endpoint_auth_method") or "client_secret_basic"
         name = document.text("client_name", MAX_NAME) or "A client without a name"
     except AuthorizationFailed as problem:
-        raise Problem("invalid_client_metadata", str(problem)) from None
+        raise RequestError("invalid_client_metadata", str(problem)) from None
     if method not in METHODS or method == "private_key_jwt":
-        raise Problem(
-            "invalid_client_metadata", f"Clients that register prove who they are with {', '.join(METHODS[:3])}"
+        raise RequestError(
+            "invalid_client_metadata", f"Supported methods of client authentication: {', '.join(METHODS[:3])}"
         )
     if kind not in (None, "native", "web"):
-        raise Problem("invalid_client_metadata", "The application_type is native or web")
+        raise RequestError("invalid_client_metadata", "The application_type is native or web")
     if not uris:
-        raise Problem("invalid_redirect_uri", "There is no redirect_uri")
+        raise RequestError("invalid_redirect_uri", "There is no redirect_uri")
     for uri in uris:
         _check_redirect(uri, kind)
-    # A program that wants tokens for itself is added by hand: else anybody could get them.
+    # Clients for the client credentials grant must be added explicitly: else everyone could get tokens.
     grants = tuple(grant for grant in (CODE, REFRESH) if grant in named)
     if CODE not in grants:
-        raise Problem("invalid_client_metadata", "Clients that register use authorization_code")
+        raise RequestError("invalid_client_metadata", "Clients that register use authorization_code")
     return KnownClient(id="", name=name, redirect_uris=uris, grants=grants, method=method)
 
 
-def read_document(url: str, body: bytes) -> KnownClient:
-    """The client that the document at a URL is about; such a client has no secret."""
+def parse_client_document(url: str, body: bytes) -> KnownClient:
+    """Parse the metadata document at a URL; such a client has no secret."""
     document = Document.read(body, "The document about the client")
     if document.needed("client_id") != url:
-        raise Problem("invalid_client", "The document about the client is that of another one")
+        raise RequestError("invalid_client", "The document about the client is that of another one")
     if "client_secret" in document.fields:
-        raise Problem("invalid_client", "The document about the client has a secret in it")
-    about = read_about(Document({**document.fields, "token_endpoint_auth_method": PUBLIC}, document.what))
+        raise RequestError("invalid_client", "The document about the client has a secret in it")
+    about = parse_client_metadata(Document({**document.fields, "token_endpoint_auth_method": PUBLIC}, document.what))
     return msgspec.structs.replace(about, id=url)
 
 
-def describe(client: KnownClient, now: float) -> dict[str, Any]:
+def registration_response(client: KnownClient, now: float) -> dict[str, Any]:
     """The answer to a registration (RFC 7591, section 3.2.1)."""
     about: dict[str, Any] = {
         "client_id": client.id,
@@ -165,9 +165,9 @@ def _check_redirect(uri: str, kind: str | None) -> None:
     try:
         parts = url_guard.check_url(uri, "A redirect URI")
     except Untrusted as problem:
-        raise Problem("invalid_redirect_uri", str(problem)) from None
+        raise RequestError("invalid_redirect_uri", str(problem)) from None
     if kind == "web" and url_guard.is_loopback(parts.hostname or ""):
-        raise Problem("invalid_redirect_uri", "Only a native application is sent back to this machine")
+        raise RequestError("invalid_redirect_uri", "Only a native application is sent back to this machine")
 
 
 def _same_but_port(registered: str, uri: str) -> bool:

@@ -1,4 +1,4 @@
-"""Codes: what a browser carries to the client, of use once and only to who began the login.
+"""Authorization codes: single-use, and only for the client that started the login.
 
 RFC 6749, sections 4.1.2 and 4.1.3; RFC 7636, section 4.6.
 """
@@ -13,30 +13,30 @@ from dovetail.auth import pkce
 from dovetail.auth.http import Random
 from dovetail.auth.jwk import encode64
 
-from .authorize_request import Asked
+from .authorize_request import UserAuthorization
 from .clients import KnownClient
-from .errors import Problem, needed
-from .expiring_map import Shelf
+from .errors import RequestError, required_field
+from .expiring_map import ExpiringMap
 
 CODE_SECONDS = 60.0
 
 
-class Allowed(msgspec.Struct, frozen=True):
-    """What a user has agreed to."""
+class ApprovedAuthorization(msgspec.Struct, frozen=True):
+    """An authorization approved by a user."""
 
-    asked: Asked
+    authorization: UserAuthorization
     user: str
     scopes: tuple[str, ...]
 
 
 class _Code(msgspec.Struct, frozen=True):
-    allowed: Allowed
+    allowed: ApprovedAuthorization
     family: str | None = None
-    """What was given for it already."""
+    """The token family that was issued for the code; None if it is unused."""
 
 
-class UsedTwice(Problem):
-    """A code came again: somebody has a copy, and what was given for it is not safe."""
+class CodeReused(RequestError):
+    """A code was used twice, so it may be stolen: tokens issued for it must be revoked."""
 
     def __init__(self, family: str) -> None:
         super().__init__("invalid_grant", "The code was used before")
@@ -44,37 +44,37 @@ class UsedTwice(Problem):
 
 
 class Codes:
-    """All codes that were given out a moment ago."""
+    """Codes that have not expired."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
-        self._kept: Shelf[_Code] = Shelf(CODE_SECONDS)
+        self._kept: ExpiringMap[_Code] = ExpiringMap(CODE_SECONDS)
 
-    def new(self, allowed: Allowed, now: float) -> str:
-        """A code for what a user has agreed to."""
+    def new(self, allowed: ApprovedAuthorization, now: float) -> str:
+        """Issue a code."""
         code = encode64(self._random(24))
         self._kept.put(code, _Code(allowed), now)
         return code
 
-    def redeem(self, fields: dict[str, str], client: KnownClient, family: str, now: float) -> Allowed:
-        """What a code stands for; `family` is what will be given for it."""
-        code = needed(fields, "code")
+    def redeem(self, fields: dict[str, str], client: KnownClient, family: str, now: float) -> ApprovedAuthorization:
+        """Redeem a code; `family` is the token family that will be issued for it."""
+        code = required_field(fields, "code")
         found = self._kept.get(code, now)
         if found is None:
-            raise Problem("invalid_grant", "The code is not known, or too old")
+            raise RequestError("invalid_grant", "The code is unknown or expired")
         if found.family is not None:
-            raise UsedTwice(found.family)
-        asked = found.allowed.asked
-        if asked.client.id != client.id:
-            raise Problem("invalid_grant", "The code is for another client")
-        if fields.get("redirect_uri") != (asked.redirect_uri if asked.redirect_named else None):
-            raise Problem("invalid_grant", "The redirect_uri is not that of the login")
+            raise CodeReused(found.family)
+        authorization = found.allowed.authorization
+        if authorization.client.id != client.id:
+            raise RequestError("invalid_grant", "The code is for another client")
+        if fields.get("redirect_uri") != (authorization.redirect_uri if authorization.redirect_named else None):
+            raise RequestError("invalid_grant", "The redirect_uri differs from that of the authorization request")
         verifier = fields.get("code_verifier", "")
-        if not verifier.isascii() or not compare_digest(pkce.challenge(verifier), asked.challenge):
-            raise Problem("invalid_grant", "The code_verifier is not that of the login")
+        if not verifier.isascii() or not compare_digest(pkce.challenge(verifier), authorization.challenge):
+            raise RequestError("invalid_grant", "The code_verifier does not match")
         self._kept.change(code, _Code(found.allowed, family))
         return found.allowed
 
     def clear(self) -> None:
-        """Forget all."""
+        """Delete all codes."""
         self._kept.clear()

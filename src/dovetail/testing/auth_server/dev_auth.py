@@ -1,4 +1,4 @@
-"""The authorization server for tests: what a test can say to it."""
+"""`DevAuth`: an authorization server for tests and development."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from dovetail.auth.jwk import PublicKey, SigningKey
 from dovetail.auth.metadata import check_issuer
 from dovetail.protocol.errors import LocalError
 
-from .authorize_request import Asked, Offer, back_to, read_asked
-from .client_documents import Documents
+from .authorize_request import Offer, UserAuthorization, parse_authorization, redirect_url
+from .client_documents import ClientDocuments
 from .clients import CODE, CREDENTIALS, REFRESH, KnownClient
-from .core import Desk
-from .errors import Problem, SentBack, needed, read_fields
-from .http_app import Site
-from .tokens import Right
+from .core import AuthServerCore
+from .errors import RedirectedError, RequestError, read_fields, required_field
+from .http_app import AuthServerApp
+from .tokens import AccessRight
 
 if TYPE_CHECKING:
     from typing import Self
@@ -31,10 +31,10 @@ TOKEN_SECONDS = 300
 
 
 class DevAuth:
-    """An authorization server for tests and development, in which anybody can log in as anybody.
+    """An authorization server for tests and development, in which every user can log in as any user.
 
-    `async with auth.serving():` has it on a free port of this machine; `asgi()` is for a server of your own, and then
-    `issuer` is the URL that it is at. `users`, `scopes` and `resources` are the only ones there are, if they are given.
+    `async with auth.serving():` serves on a free port of this machine; `asgi()` is the application for a server of
+    your own, with `issuer` as its URL. `users`, `scopes` and `resources` limit what is supported.
     """
 
     def __init__(
@@ -51,61 +51,61 @@ class DevAuth:
         offer = Offer(
             scopes=None if scopes is None else _checked(scopes), resources=tuple(resources), users=tuple(users)
         )
-        self._desk = Desk(offer, random=os.urandom, clock=clock, seconds=token_seconds)
-        self._site = Site(self._desk, Documents(http))
-        self._given = issuer
+        self._core = AuthServerCore(offer, random=os.urandom, clock=clock, seconds=token_seconds)
+        self._app = AuthServerApp(self._core, ClientDocuments(http))
+        self._given_issuer = issuer
         if issuer is not None:
-            self._settle(issuer)
+            self._set_issuer(issuer)
 
     @property
     def issuer(self) -> str:
-        """The URL that it is known by."""
-        if not self._desk.issuer:
+        """The issuer URL."""
+        if not self._core.issuer:
             raise LocalError("The issuer is not known yet: give it, or use `async with auth.serving()`")
-        return self._desk.issuer
+        return self._core.issuer
 
     @property
     def token_seconds(self) -> int:
-        """How long access tokens live from now on."""
-        return self._desk.seconds
+        """Lifetime of new access tokens."""
+        return self._core.seconds
 
     @token_seconds.setter
     def token_seconds(self, seconds: int) -> None:
-        self._desk.seconds = seconds
+        self._core.seconds = seconds
 
     @property
     def refreshes(self) -> int:
-        """How often a token was renewed."""
-        return self._desk.given[REFRESH]
+        """Number of token refreshes."""
+        return self._core.issued[REFRESH]
 
     @property
     def logins(self) -> int:
-        """How often a code was exchanged for a token."""
-        return self._desk.given[CODE]
+        """Number of codes exchanged for tokens."""
+        return self._core.issued[CODE]
 
-    def listen(self, tell: Callable[[str], None]) -> None:
-        """Have everything that happens told, in a sentence each."""
-        self._desk.tell = tell
+    def listen(self, on_event: Callable[[str], None]) -> None:
+        """Call a function with a sentence for every event."""
+        self._core.on_event = on_event
 
-    def asgi(self) -> Site:
+    def asgi(self) -> AuthServerApp:
         """The ASGI application."""
-        if not self._desk.issuer:
+        if not self._core.issuer:
             raise LocalError("An application needs the issuer, which is the URL that it will be at")
-        return self._site
+        return self._app
 
     @contextlib.asynccontextmanager
     async def serving(self, port: int = 0) -> AsyncGenerator[Self]:
-        """Serve on this machine meanwhile."""
-        from .run import on_this_loop
+        """Serve on this machine during the block."""
+        from .run import serving_on_loop
 
-        async with on_this_loop(self._site, port, self._bound):
+        async with serving_on_loop(self._app, port, self._bound):
             yield self
 
     def run(self, port: int, started: Callable[[], None]) -> None:
-        """Serve on this machine until a signal says to end."""
+        """Serve on this machine until a signal arrives."""
         from .run import run_process
 
-        run_process(self._site, port, self._bound, started)
+        run_process(self._app, port, self._bound, started)
 
     def add_client(
         self,
@@ -116,17 +116,17 @@ class DevAuth:
         redirect_uris: Iterable[str] = (),
         name: str | None = None,
     ) -> None:
-        """Know a client that does not register: with a secret, with a private key in PEM, or with redirect URIs.
+        """Add a client: with a secret, with a private key in PEM, or with redirect URIs.
 
-        One with a secret or a key gets tokens for itself, and may ask about tokens.
+        A client with a secret or a key may use the client credentials grant and introspect tokens.
         """
         uris = tuple(redirect_uris)
         grants = ((CODE, REFRESH) if uris else ()) + ((CREDENTIALS,) if secret or key else ())
         if not grants:
-            raise LocalError("A client needs a secret or a key, or redirect URIs for its users")
+            raise LocalError("A client needs a secret, a key, or redirect URIs")
         method = "client_secret_basic" if secret else "private_key_jwt" if key else "none"
         public: PublicKey | None = None if key is None else SigningKey.from_pem(key).public
-        self._desk.registry.add(
+        self._core.registry.add(
             KnownClient(
                 id=client_id,
                 name=name or client_id,
@@ -147,53 +147,59 @@ class DevAuth:
         client_id: str = "test",
         seconds: int | None = None,
     ) -> str:
-        """An access token without a login; with negative seconds it has expired already."""
-        right = Right(subject=user, client_id=client_id, resource=resource, scopes=_checked(scopes))
-        mint, now = self._desk.grants.mint, self._desk.clock()
-        return mint.access(self.issuer, mint.new_name(), right, now, self.token_seconds if seconds is None else seconds)
+        """Issue an access token without a login; negative seconds make an expired one."""
+        right = AccessRight(subject=user, client_id=client_id, resource=resource, scopes=_checked(scopes))
+        issuer, now = self._core.grants.issuer, self._core.clock()
+        return issuer.access(
+            self.issuer, issuer.new_id(), right, now, self.token_seconds if seconds is None else seconds
+        )
 
     async def agree(self, url: str, user: str = "ada") -> str:
-        """Visit the page of a login as a user who agrees at once; where the browser is sent back to."""
-        return await self._visit(url, lambda asked: self._desk.allow(asked, user, asked.scopes))
+        """Open the login page and approve as a user; returns the redirect URL."""
+        return await self._open_login_page(
+            url, lambda authorization: self._core.approve(authorization, user, authorization.scopes)
+        )
 
     async def deny(self, url: str) -> str:
-        """The same as one who says no."""
-        return await self._visit(url, self._desk.deny)
+        """Open the login page and deny; returns the redirect URL."""
+        return await self._open_login_page(url, self._core.deny)
 
     def expire(self) -> None:
-        """End all access tokens, for who asks about them; a server that checks signatures has only their time."""
-        self._desk.grants.mint.expire_access()
+        """Expire all access tokens for introspection; servers that verify signatures see only the `exp` claim."""
+        self._core.grants.issuer.expire_access()
 
     def revoke_all(self) -> None:
-        """End all logins."""
-        self._desk.grants.mint.revoke_all()
-        self._desk.grants.codes.clear()
+        """Revoke all logins."""
+        self._core.grants.issuer.revoke_all()
+        self._core.grants.codes.clear()
 
-    async def _visit(self, url: str, answer: Callable[[Asked], str]) -> str:
+    async def _open_login_page(self, url: str, answer: Callable[[UserAuthorization], str]) -> str:
         page, _, query = url.partition("?")
         if page != f"{self.issuer.rstrip('/')}/authorize":
-            raise LocalError(f"This is not a page of {self.issuer}: {url}")
+            raise LocalError(f"{url} is not the authorization endpoint of {self.issuer}")
         try:
             fields = read_fields(query)
             return answer(
-                read_asked(fields, await self._site.find_client(needed(fields, "client_id")), self._desk.offer)
+                parse_authorization(
+                    fields, await self._app.find_client(required_field(fields, "client_id")), self._core.offer
+                )
             )
-        except SentBack as problem:
-            told = {"error": problem.error, "error_description": problem.description}
-            return back_to(problem.redirect_uri, problem.state, self.issuer, **told)
-        except Problem as problem:
-            raise LocalError(f"The login cannot begin: {problem.description}") from None
+        except RedirectedError as problem:
+            error = {"error": problem.error, "error_description": problem.description}
+            return redirect_url(problem.redirect_uri, problem.state, self.issuer, **error)
+        except RequestError as problem:
+            raise LocalError(f"The authorization request is invalid: {problem.description}") from None
 
     def _bound(self, url: str) -> None:
-        if self._given is None:
-            self._settle(url)
+        if self._given_issuer is None:
+            self._set_issuer(url)
 
-    def _settle(self, issuer: str) -> None:
+    def _set_issuer(self, issuer: str) -> None:
         try:
             check_issuer(issuer)
         except Untrusted as problem:
             raise LocalError(str(problem)) from None
-        self._desk.issuer = issuer
+        self._core.issuer = issuer
 
 
 def _checked(several: Iterable[str]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What is wrong with a request to the authorization server, in the words of OAuth."""
+"""OAuth errors, and parsing of form fields."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from urllib.parse import parse_qsl
 MAX_FIELDS = 50
 
 
-class Problem(Exception):
-    """A request is refused (RFC 6749, sections 4.1.2.1 and 5.2)."""
+class RequestError(Exception):
+    """An error response (RFC 6749, sections 4.1.2.1 and 5.2)."""
 
     def __init__(self, error: str, description: str, status: int = 400) -> None:
         super().__init__(f"{error}: {description}")
@@ -17,8 +17,8 @@ class Problem(Exception):
         self.status = status
 
 
-class SentBack(Problem):
-    """The same, to be told to the client by way of the browser: it is known where that may be sent."""
+class RedirectedError(RequestError):
+    """An error that is redirected to the client: client and redirect URI are valid."""
 
     def __init__(self, error: str, description: str, redirect_uri: str, state: str | None) -> None:
         super().__init__(error, description)
@@ -27,19 +27,19 @@ class SentBack(Problem):
 
 
 def read_fields(text: str) -> dict[str, str]:
-    """The fields of a query or a form; one that comes twice is refused (RFC 6749, section 3.1)."""
+    """Parse the fields of a query or a form; repeated fields are an error (RFC 6749, section 3.1)."""
     try:
         pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict")
     except ValueError:
-        raise Problem("invalid_request", "The request cannot be read, or has too many fields") from None
+        raise RequestError("invalid_request", "The request cannot be read, or has too many fields") from None
     fields = dict(pairs)
     if len(fields) != len(pairs):
-        raise Problem("invalid_request", "The request says something twice")
+        raise RequestError("invalid_request", "The request repeats a field")
     return {name: value for name, value in fields.items() if value}
 
 
-def needed(fields: dict[str, str], name: str) -> str:
-    """A field that must be there."""
+def required_field(fields: dict[str, str], name: str) -> str:
+    """A required field."""
     if name not in fields:
-        raise Problem("invalid_request", f"The request has no {name}")
+        raise RequestError("invalid_request", f"The request has no {name}")
     return fields[name]

@@ -13,12 +13,12 @@ import msgspec
 from dovetail.transports.http.server.asgi import BodyReader, BodyTooLarge, BodyTooSlow, ClientGone, Receive, Scope, Send
 
 from . import metadata, pages
-from .authorize_request import back_to, read_asked
-from .client_authentication import read_shown
-from .client_documents import Documents
+from .authorize_request import parse_authorization, redirect_url
+from .client_authentication import parse_credentials
+from .client_documents import ClientDocuments
 from .clients import KnownClient
-from .core import Desk
-from .errors import Problem, SentBack, needed, read_fields
+from .core import AuthServerCore
+from .errors import RedirectedError, RequestError, read_fields, required_field
 
 MAX_BODY = 64 * 1024
 BODY_SECONDS = 10.0
@@ -29,39 +29,39 @@ _FOR_PAGES = {
     "access-control-allow-methods": "GET, POST, OPTIONS",
     "access-control-allow-headers": "authorization, content-type, dpop, mcp-protocol-version",
 }
-"""Clients that are pages themselves may ask, without cookies."""
+"""CORS headers for clients that are web pages, without cookies."""
 
 
-class Asking(msgspec.Struct, frozen=True):
-    """A request, read whole."""
+class AuthServerRequest(msgspec.Struct, frozen=True):
+    """A request with its body."""
 
     query: str
     headers: dict[str, str]
     body: bytes
 
     def form(self) -> dict[str, str]:
-        """The fields of the form that it brings."""
+        """The fields of the form in the body."""
         if self.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM:
-            raise Problem("invalid_request", f"The request is no form ({_FORM})")
+            raise RequestError("invalid_request", f"The request is not a form ({_FORM})")
         return read_fields(self.body.decode("latin-1"))
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """The answer to a request."""
+class AuthServerResponse(msgspec.Struct, frozen=True):
+    """A response."""
 
     status: int
     headers: dict[str, str]
     body: bytes = b""
 
 
-_Handler: TypeAlias = Callable[[Asking], Awaitable[Answer]]
+_Handler: TypeAlias = Callable[[AuthServerRequest], Awaitable[AuthServerResponse]]
 
 
-class Site:
-    """All pages and endpoints."""
+class AuthServerApp:
+    """The ASGI application: pages and endpoints."""
 
-    def __init__(self, desk: Desk, documents: Documents) -> None:
-        self._desk = desk
+    def __init__(self, core: AuthServerCore, documents: ClientDocuments) -> None:
+        self._core = core
         self._documents = documents
         self._reader = BodyReader(MAX_BODY, BODY_SECONDS)
         self._pages: dict[tuple[str, str], _Handler] = {
@@ -79,7 +79,7 @@ class Site:
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Handle a request."""
         if scope["type"] == "lifespan":
             await _lifespan(receive, send)
             return
@@ -94,146 +94,156 @@ class Site:
         except ClientGone:
             return
         except (BodyTooLarge, BodyTooSlow):
-            answer = Answer(413, {})
+            answer = AuthServerResponse(413, {})
         else:
-            asking = Asking(scope["query_string"].decode("latin-1"), headers, body)
-            answer = await self._answer(scope["method"], scope["path"], asking)
-        told = {"content-length": str(len(answer.body)), **answer.headers}
-        raw = [(name.encode(), value.encode("latin-1")) for name, value in told.items()]
+            request = AuthServerRequest(scope["query_string"].decode("latin-1"), headers, body)
+            answer = await self._answer(scope["method"], scope["path"], request)
+        response_headers = {"content-length": str(len(answer.body)), **answer.headers}
+        raw = [(name.encode(), value.encode("latin-1")) for name, value in response_headers.items()]
         await send({"type": "http.response.start", "status": answer.status, "headers": raw})
         await send({"type": "http.response.body", "body": answer.body})
 
     async def find_client(self, client_id: str) -> KnownClient | None:
-        """The client with an identifier, which may be the URL of a document."""
+        """Find a client by id, which may be the URL of a metadata document."""
         if client_id.startswith("https://"):
-            return await self._documents.find(client_id, self._desk.issuer, self._desk.clock())
-        return self._desk.registry.find(client_id)
+            return await self._documents.find(client_id, self._core.issuer, self._core.clock())
+        return self._core.registry.find(client_id)
 
-    async def _answer(self, method: str, path: str, asking: Asking) -> Answer:
-        desk = self._desk
-        if not desk.answers_to(asking.headers.get("host", "")):
-            return Answer(421, {"content-type": "text/plain"}, b"This server is not that host.\n")
-        if path in metadata.places(desk.issuer):
-            return _json(desk.describe()) if method == "GET" else _elsewhere(method)
-        name = path.removeprefix(desk.path) or "/"
+    async def _answer(self, method: str, path: str, request: AuthServerRequest) -> AuthServerResponse:
+        core = self._core
+        if not core.accepts_host(request.headers.get("host", "")):
+            return AuthServerResponse(421, {"content-type": "text/plain"}, b"This server is not that host.\n")
+        if path in metadata.metadata_paths(core.issuer):
+            return _json(core.describe()) if method == "GET" else _not_found(method)
+        name = path.removeprefix(core.path) or "/"
         page, endpoint = self._pages.get((method, name)), self._endpoints.get((method, name))
         try:
             if page is not None:
-                return await page(asking)
+                return await page(request)
             if endpoint is not None:
-                return await endpoint(asking)
-        except SentBack as problem:
-            desk.tell(f"refused: {problem}")
-            told = {"error": problem.error, "error_description": problem.description}
-            return _go(back_to(problem.redirect_uri, problem.state, desk.issuer, **told))
-        except Problem as problem:
-            desk.tell(f"refused: {problem}")
+                return await endpoint(request)
+        except RedirectedError as problem:
+            core.on_event(f"refused: {problem}")
+            error = {"error": problem.error, "error_description": problem.description}
+            return _redirect(redirect_url(problem.redirect_uri, problem.state, core.issuer, **error))
+        except RequestError as problem:
+            core.on_event(f"refused: {problem}")
             if page is not None:
-                return Answer(problem.status, pages.headers(), pages.trouble(problem.description))
+                return AuthServerResponse(problem.status, pages.headers(), pages.error(problem.description))
             basic = {"www-authenticate": 'Basic realm="dev-auth"'} if problem.status == 401 else {}
             return _json({"error": problem.error, "error_description": problem.description}, problem.status, basic)
-        return _elsewhere(method)
+        return _not_found(method)
 
-    async def _welcome(self, _: Asking) -> Answer:
-        return Answer(200, pages.headers(), pages.welcome(self._desk.issuer))
+    async def _welcome(self, _: AuthServerRequest) -> AuthServerResponse:
+        return AuthServerResponse(200, pages.headers(), pages.welcome(self._core.issuer))
 
-    async def _authorize(self, asking: Asking) -> Answer:
-        """Take a client's request, and show who is to agree to it."""
-        fields = read_fields(asking.query)
-        client = await self.find_client(needed(fields, "client_id"))
-        asked = read_asked(fields, client, self._desk.offer)
-        browser = self._browser(asking)
-        known = browser if self._desk.visits.user(browser, self._desk.clock()) else self._desk.visits.new_browser()
-        ticket = self._desk.visits.begin(asked, known, self._desk.clock())
+    async def _authorize(self, request: AuthServerRequest) -> AuthServerResponse:
+        """Authorization endpoint: show the login or consent page."""
+        fields = read_fields(request.query)
+        client = await self.find_client(required_field(fields, "client_id"))
+        authorization = parse_authorization(fields, client, self._core.offer)
+        browser = self._browser(request)
+        known = browser if self._core.sessions.user(browser, self._core.clock()) else self._core.sessions.new_browser()
+        ticket = self._core.sessions.begin(authorization, known, self._core.clock())
         return self._next_page(ticket, known)
 
-    async def _login(self, asking: Asking) -> Answer:
-        """A user says who they are."""
-        fields, visits, now = asking.form(), self._desk.visits, self._desk.clock()
-        ticket, user = needed(fields, "ticket"), needed(fields, "user")
-        visit = visits.find(ticket, self._browser(asking), now)
-        if self._desk.offer.users and user not in self._desk.offer.users:
-            raise Problem("invalid_request", "This user is not known here")
-        return self._next_page(ticket, visits.log_in(ticket, visit, user, now))
+    async def _login(self, request: AuthServerRequest) -> AuthServerResponse:
+        """Log in a user."""
+        fields, sessions, now = request.form(), self._core.sessions, self._core.clock()
+        ticket, user = required_field(fields, "ticket"), required_field(fields, "user")
+        pending = sessions.find(ticket, self._browser(request), now)
+        if self._core.offer.users and user not in self._core.offer.users:
+            raise RequestError("invalid_request", "This user is unknown")
+        return self._next_page(ticket, sessions.log_in(ticket, pending, user, now))
 
-    async def _consent(self, asking: Asking) -> Answer:
-        """A user says what may be."""
-        fields, visits, now = asking.form(), self._desk.visits, self._desk.clock()
-        ticket, browser = needed(fields, "ticket"), self._browser(asking)
-        asked, user = visits.find(ticket, browser, now).asked, visits.user(browser, now)
-        decision = needed(fields, "decision")
+    async def _consent(self, request: AuthServerRequest) -> AuthServerResponse:
+        """Approve or deny a request."""
+        fields, sessions, now = request.form(), self._core.sessions, self._core.clock()
+        ticket, browser = required_field(fields, "ticket"), self._browser(request)
+        authorization, user = sessions.find(ticket, browser, now).authorization, sessions.user(browser, now)
+        decision = required_field(fields, "decision")
         if user is None or decision == "switch":
-            visits.log_out(browser, now)
+            sessions.log_out(browser, now)
             return self._next_page(ticket, browser)
         if decision not in ("allow", "deny"):
-            raise Problem("invalid_request", "The answer is to allow or to deny")
-        visits.end(ticket, now)
+            raise RequestError("invalid_request", "The decision must be allow or deny")
+        sessions.end(ticket, now)
         if decision == "deny":
-            return _go(self._desk.deny(asked))
+            return _redirect(self._core.deny(authorization))
         ticked = {value for name, value in fields.items() if name.startswith("scope.")}
-        return _go(self._desk.allow(asked, user, tuple(scope for scope in asked.scopes if scope in ticked)))
+        return _redirect(
+            self._core.approve(authorization, user, tuple(scope for scope in authorization.scopes if scope in ticked))
+        )
 
-    async def _token(self, asking: Asking) -> Answer:
-        fields, client = await self._identified(asking)
-        return _json(self._desk.give(fields, client, asking.headers.get("dpop", "")))
+    async def _token(self, request: AuthServerRequest) -> AuthServerResponse:
+        fields, client = await self._authenticated(request)
+        return _json(self._core.issue_tokens(fields, client, request.headers.get("dpop", "")))
 
-    async def _register(self, asking: Asking) -> Answer:
-        return _json(self._desk.register(asking.body), 201)
+    async def _register(self, request: AuthServerRequest) -> AuthServerResponse:
+        return _json(self._core.register(request.body), 201)
 
-    async def _revoke(self, asking: Asking) -> Answer:
-        fields, client = await self._identified(asking)
-        self._desk.revoke(fields, client)
+    async def _revoke(self, request: AuthServerRequest) -> AuthServerResponse:
+        fields, client = await self._authenticated(request)
+        self._core.revoke(fields, client)
         return _json({})
 
-    async def _introspect(self, asking: Asking) -> Answer:
-        fields, client = await self._identified(asking)
-        return _json(self._desk.introspect(fields, client))
+    async def _introspect(self, request: AuthServerRequest) -> AuthServerResponse:
+        fields, client = await self._authenticated(request)
+        return _json(self._core.introspect(fields, client))
 
-    async def _keys(self, _: Asking) -> Answer:
-        return _json(metadata.key_set(self._desk.key))
+    async def _keys(self, _: AuthServerRequest) -> AuthServerResponse:
+        return _json(metadata.key_set(self._core.key))
 
-    async def _identified(self, asking: Asking) -> tuple[dict[str, str], KnownClient]:
-        fields = asking.form()
-        shown = read_shown(asking.headers.get("authorization", ""), fields)
-        return fields, self._desk.identify(shown, await self.find_client(shown.client_id))
+    async def _authenticated(self, request: AuthServerRequest) -> tuple[dict[str, str], KnownClient]:
+        fields = request.form()
+        shown = parse_credentials(request.headers.get("authorization", ""), fields)
+        return fields, self._core.identify(shown, await self.find_client(shown.client_id))
 
-    def _next_page(self, ticket: str, browser: str) -> Answer:
-        """The page that comes next in a browser, which keeps its name."""
-        now = self._desk.clock()
-        asked, user = self._desk.visits.find(ticket, browser, now).asked, self._desk.visits.user(browser, now)
-        secure = "; Secure" if self._desk.issuer.startswith("https:") else ""
-        cookie = f"{self._cookie}={browser}; Path={self._desk.path or '/'}; HttpOnly; SameSite=Lax{secure}"
+    def _next_page(self, ticket: str, browser: str) -> AuthServerResponse:
+        """The login or consent page, with the session cookie."""
+        now = self._core.clock()
+        authorization, user = (
+            self._core.sessions.find(ticket, browser, now).authorization,
+            self._core.sessions.user(browser, now),
+        )
+        secure = "; Secure" if self._core.issuer.startswith("https:") else ""
+        cookie = f"{self._cookie}={browser}; Path={self._core.path or '/'}; HttpOnly; SameSite=Lax{secure}"
         if user is None:
-            page, back = pages.login(f"{self._desk.path}/login", ticket, asked, self._desk.offer.users), ""
+            page, back = pages.login(f"{self._core.path}/login", ticket, authorization, self._core.offer.users), ""
         else:
-            page, back = pages.consent(f"{self._desk.path}/consent", ticket, asked, user), asked.redirect_uri
-        return Answer(200, {**pages.headers(back), "set-cookie": cookie}, page)
+            page, back = (
+                pages.consent(f"{self._core.path}/consent", ticket, authorization, user),
+                authorization.redirect_uri,
+            )
+        return AuthServerResponse(200, {**pages.headers(back), "set-cookie": cookie}, page)
 
     @property
     def _cookie(self) -> str:
-        """Browsers do not tell ports apart; two of us on one machine are not to log each other out."""
-        return f"dovetail-dev-auth-{urlsplit(self._desk.issuer).port or 443}"
+        """Cookies do not distinguish ports, so the name does: two servers on one machine must not share sessions."""
+        return f"dovetail-dev-auth-{urlsplit(self._core.issuer).port or 443}"
 
-    def _browser(self, asking: Asking) -> str:
+    def _browser(self, request: AuthServerRequest) -> str:
         try:
-            found = SimpleCookie(asking.headers.get("cookie", "")).get(self._cookie)
+            cookie = SimpleCookie(request.headers.get("cookie", "")).get(self._cookie)
         except CookieError:
             return ""
-        return "" if found is None else found.value
+        return "" if cookie is None else cookie.value
 
 
-def _json(value: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None) -> Answer:
-    told = {"content-type": "application/json", "cache-control": "no-store", **_FOR_PAGES, **(headers or {})}
-    return Answer(status, told, msgspec.json.encode(value))
+def _json(value: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None) -> AuthServerResponse:
+    all_headers = {"content-type": "application/json", "cache-control": "no-store", **_FOR_PAGES, **(headers or {})}
+    return AuthServerResponse(status, all_headers, msgspec.json.encode(value))
 
 
-def _go(url: str) -> Answer:
-    return Answer(303, {"location": url, "cache-control": "no-store", "referrer-policy": "no-referrer"})
+def _redirect(url: str) -> AuthServerResponse:
+    return AuthServerResponse(303, {"location": url, "cache-control": "no-store", "referrer-policy": "no-referrer"})
 
 
-def _elsewhere(method: str) -> Answer:
+def _not_found(method: str) -> AuthServerResponse:
     return (
-        Answer(204, _FOR_PAGES) if method == "OPTIONS" else Answer(404, {"content-type": "text/plain"}, b"Not found.\n")
+        AuthServerResponse(204, _FOR_PAGES)
+        if method == "OPTIONS"
+        else AuthServerResponse(404, {"content-type": "text/plain"}, b"Not found.\n")
     )
 
 

@@ -1,7 +1,7 @@
-"""Users on their way through the pages: each request belongs to the browser that brought it.
+"""Login sessions of browsers, and pending authorization requests bound to them.
 
-RFC 9700, section 4.7: a form that another site makes a browser send has no ticket, and a stolen ticket is of no
-use in another browser.
+RFC 9700, section 4.7: a form that another site makes a browser submit has no valid ticket, and a stolen ticket is
+useless in another browser.
 """
 
 from __future__ import annotations
@@ -11,66 +11,66 @@ import msgspec
 from dovetail.auth.http import Random
 from dovetail.auth.jwk import encode64
 
-from .authorize_request import Asked
-from .errors import Problem
-from .expiring_map import Shelf
+from .authorize_request import UserAuthorization
+from .errors import RequestError
+from .expiring_map import ExpiringMap
 
-VISIT_SECONDS = 600.0
+PENDING_SECONDS = 600.0
 LOGIN_SECONDS = 8 * 3600.0
 MAX_USER = 100
 
 
-class Visit(msgspec.Struct, frozen=True):
-    """A request that a user has not answered yet."""
+class PendingLogin(msgspec.Struct, frozen=True):
+    """An authorization request that the user has not decided yet."""
 
-    asked: Asked
+    authorization: UserAuthorization
     browser: str
 
 
-class Visits:
-    """All of them, and who is logged in in which browser."""
+class LoginSessions:
+    """Pending requests, and the user logged in in each browser."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
-        self._waiting: Shelf[Visit] = Shelf(VISIT_SECONDS)
-        self._users: Shelf[str] = Shelf(LOGIN_SECONDS)
+        self._pending: ExpiringMap[PendingLogin] = ExpiringMap(PENDING_SECONDS)
+        self._users: ExpiringMap[str] = ExpiringMap(LOGIN_SECONDS)
 
     def new_browser(self) -> str:
-        """A name for a browser, to be kept in its cookie."""
+        """A new session id for the cookie of a browser."""
         return encode64(self._random(24))
 
-    def begin(self, asked: Asked, browser: str, now: float) -> str:
-        """A ticket for a request that a browser has brought."""
+    def begin(self, authorization: UserAuthorization, browser: str, now: float) -> str:
+        """Add a pending request; returns its ticket."""
         ticket = encode64(self._random(24))
-        self._waiting.put(ticket, Visit(asked, browser), now)
+        self._pending.put(ticket, PendingLogin(authorization, browser), now)
         return ticket
 
     def user(self, browser: str, now: float) -> str | None:
-        """Who is logged in there."""
+        """The user logged in in a browser."""
         return self._users.get(browser, now)
 
-    def find(self, ticket: str, browser: str, now: float) -> Visit:
-        """The request with a ticket, in its own browser."""
-        visit = self._waiting.get(ticket, now)
-        if visit is None or not browser or visit.browser != browser:
-            raise Problem("invalid_request", "This page is too old, or was opened in another browser")
-        return visit
+    def find(self, ticket: str, browser: str, now: float) -> PendingLogin:
+        """The pending request of a ticket, if the browser is the same."""
+        pending = self._pending.get(ticket, now)
+        if pending is None or not browser or pending.browser != browser:
+            raise RequestError("invalid_request", "This page has expired, or was opened in another browser")
+        return pending
 
-    def log_in(self, ticket: str, visit: Visit, user: str, now: float) -> str:
-        """A user is known from now on; the browser gets a new name, for somebody else may know the old one."""
+    def log_in(self, ticket: str, pending: PendingLogin, user: str, now: float) -> str:
+        """Log in a user; the browser gets a new session id, against session fixation."""
         name = " ".join(user.split())
         if not name or len(name) > MAX_USER or not name.isprintable():
-            raise Problem("invalid_request", "A user name is a text of at most 100 letters")
+            raise RequestError("invalid_request", "A user name has 1 to 100 printable characters")
         browser = self.new_browser()
-        self._users.take(visit.browser, now)
+        self._users.pop(pending.browser, now)
         self._users.put(browser, name, now)
-        self._waiting.put(ticket, Visit(visit.asked, browser), now)
+        self._pending.put(ticket, PendingLogin(pending.authorization, browser), now)
         return browser
 
     def log_out(self, browser: str, now: float) -> None:
-        """Nobody is known there any more."""
-        self._users.take(browser, now)
+        """Log out the user of a browser."""
+        self._users.pop(browser, now)
 
     def end(self, ticket: str, now: float) -> None:
-        """The request is answered."""
-        self._waiting.take(ticket, now)
+        """Remove a pending request."""
+        self._pending.pop(ticket, now)

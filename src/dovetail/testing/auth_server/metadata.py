@@ -1,4 +1,4 @@
-"""What the authorization server says of itself (RFC 8414, section 2; OpenID Connect Discovery 1.0, section 3)."""
+"""Authorization server metadata (RFC 8414, section 2; OpenID Connect Discovery 1.0, section 3)."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _ENDPOINTS = {
 }
 
 
-def places(issuer: str) -> tuple[str, ...]:
+def metadata_paths(issuer: str) -> tuple[str, ...]:
     """The paths at which clients look for the metadata of an issuer."""
     path = urlsplit(issuer).path.rstrip("/")
     named = [f"/.well-known/oauth-authorization-server{path}", f"/.well-known/openid-configuration{path}"]
     return tuple(dict.fromkeys([*named, f"{path}/.well-known/openid-configuration"]))
 
 
-def describe(issuer: str, offer: Offer) -> dict[str, Any]:
-    """The document."""
+def metadata_document(issuer: str, offer: Offer) -> dict[str, Any]:
+    """The metadata document."""
     base = issuer.rstrip("/")
     supported = {} if offer.scopes is None else {"scopes_supported": scopes.union(offer.scopes, (scopes.OFFLINE,))}
     return {
@@ -51,5 +51,5 @@ def describe(issuer: str, offer: Offer) -> dict[str, Any]:
 
 
 def key_set(key: SigningKey) -> dict[str, Any]:
-    """The keys that tokens are checked with."""
+    """The JWK set to verify tokens with."""
     return {"keys": [{**key.public.jwk, "kid": key.kid, "alg": key.alg, "use": "sig"}]}

@@ -1,4 +1,4 @@
-"""The pages that a user sees: plain, without scripts, and with every text of a client's escaped."""
+"""HTML pages for the user: without scripts, with all text of clients escaped."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from hashlib import sha256
 from html import escape
 from urllib.parse import urlsplit
 
-from .authorize_request import Asked
+from .authorize_request import UserAuthorization
 
-WARNING = "For development only: anybody can log in here as anybody."
+WARNING = "For development only: everyone can log in here as any user."
 
 _STYLE = (
     "body{font:16px/1.5 sans-serif;max-width:34em;margin:3em auto;padding:0 1em}"
@@ -20,9 +20,9 @@ _STYLE_HASH = b64encode(sha256(_STYLE.encode()).digest()).decode()
 
 
 def headers(returns_to: str = "") -> dict[str, str]:
-    """What a browser must know of a page; `returns_to` is where its form may lead in the end.
+    """Headers of a page; `returns_to` is the redirect URI that its form may lead to.
 
-    Browsers hold a redirect after a form against `form-action`, too.
+    Browsers apply `form-action` to redirects after a form, too.
     """
     parts = urlsplit(returns_to)
     targets = f"'self' {parts.scheme}://{parts.netloc}" if returns_to else "'self'"
@@ -39,8 +39,8 @@ def headers(returns_to: str = "") -> dict[str, str]:
     }
 
 
-def login(action: str, ticket: str, asked: Asked, users: tuple[str, ...]) -> bytes:
-    """The page that asks who the user is."""
+def login(action: str, ticket: str, authorization: UserAuthorization, users: tuple[str, ...]) -> bytes:
+    """The login page."""
     if users:
         names = "".join(f'<button name="user" value="{escape(user)}">{escape(user)}</button>' for user in users)
     else:
@@ -50,39 +50,39 @@ def login(action: str, ticket: str, asked: Asked, users: tuple[str, ...]) -> byt
         )
     return _page(
         "Log in",
-        f"<p>To let <b>{escape(asked.client.name)}</b> in, say who you are. There are no passwords here.</p>"
+        f"<p>To let <b>{escape(authorization.client.name)}</b> in, say who you are. There are no passwords here.</p>"
         f'<form method="post" action="{escape(action)}">{_ticket(ticket)}{names}</form>',
     )
 
 
-def consent(action: str, ticket: str, asked: Asked, user: str) -> bytes:
-    """The page that asks whether the client may."""
-    place = urlsplit(asked.redirect_uri).netloc
+def consent(action: str, ticket: str, authorization: UserAuthorization, user: str) -> bytes:
+    """The consent page."""
+    place = urlsplit(authorization.redirect_uri).netloc
     boxes = "".join(
         f'<li><label><input type="checkbox" name="scope.{number}" value="{escape(scope)}" checked> '
         f"<code>{escape(scope)}</code></label></li>"
-        for number, scope in enumerate(asked.scopes)
+        for number, scope in enumerate(authorization.scopes)
     )
     wanted = f"<p>It asks for these scopes:</p><ul>{boxes}</ul>" if boxes else "<p>It asks for no scopes.</p>"
     return _page(
         "Allow access?",
-        f"<p><b>{escape(asked.client.name)}</b> wants to use <code>{escape(asked.resource)}</code> "
+        f"<p><b>{escape(authorization.client.name)}</b> wants to use <code>{escape(authorization.resource)}</code> "
         f"as <b>{escape(user)}</b>.</p>"
         f'<form method="post" action="{escape(action)}">{_ticket(ticket)}{wanted}'
         f"<p>You will be sent back to <code>{escape(place)}</code>. "
-        f"The client is <code>{escape(asked.client.id[:200])}</code>.</p>"
+        f"The client is <code>{escape(authorization.client.id[:200])}</code>.</p>"
         '<button name="decision" value="allow">Allow</button><button name="decision" value="deny">Deny</button>'
-        '<button name="decision" value="switch">I am somebody else</button></form>',
+        '<button name="decision" value="switch">Switch user</button></form>',
     )
 
 
-def trouble(description: str) -> bytes:
-    """The page that says why it does not go on."""
-    return _page("This does not work", f"<p>{escape(description)}.</p><p>Go back to the program, and try again.</p>")
+def error(description: str) -> bytes:
+    """The error page."""
+    return _page("Error", f"<p>{escape(description)}.</p><p>Go back to the program and try again.</p>")
 
 
 def welcome(issuer: str) -> bytes:
-    """The page that says what this is."""
+    """The start page."""
     return _page("An authorization server", f"<p>The issuer is <code>{escape(issuer)}</code>.</p>")
 
 

@@ -1,4 +1,4 @@
-"""The authorization server on uvicorn: on a loop that runs already, or as a process of its own."""
+"""Running the authorization server on uvicorn: on the running loop, or as a process."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from dovetail.server.run.signals import run_until_signalled
 from dovetail.server.run.sockets import address_of, tcp_binder
 from dovetail.server.run.uvicorn_server import UvicornServer
 
-from .http_app import Site
+from .http_app import AuthServerApp
 
 GRACE = 2.0
 
 
-def _uvicorn(site: Site, started: Callable[[], None]) -> UvicornServer:
+def _uvicorn(app: AuthServerApp, started: Callable[[], None]) -> UvicornServer:
     config = uvicorn.Config(
-        site,
+        app,
         ws="none",
         log_config=None,
         log_level="warning",
@@ -33,11 +33,11 @@ def _uvicorn(site: Site, started: Callable[[], None]) -> UvicornServer:
 
 
 class _Process:
-    """What a process serves with."""
+    """The server of a process."""
 
-    def __init__(self, site: Site, sockets: list[socket.socket], started: Callable[[], None]) -> None:
+    def __init__(self, app: AuthServerApp, sockets: list[socket.socket], started: Callable[[], None]) -> None:
         self._sockets = sockets
-        self._uvicorn = _uvicorn(site, self._begun)
+        self._uvicorn = _uvicorn(app, self._begun)
         self._started = started
         self.running = False
 
@@ -46,7 +46,7 @@ class _Process:
         await self._uvicorn.serve(self._sockets)
 
     def stop(self) -> None:
-        """Come to an end."""
+        """Stop serving."""
         self.running = False
         self._uvicorn.end()
 
@@ -55,20 +55,20 @@ class _Process:
         self._started()
 
 
-def run_process(site: Site, port: int, bound: Callable[[str], None], started: Callable[[], None]) -> None:
-    """Serve on this machine alone until a signal says to end; `bound` is told the address."""
+def run_process(app: AuthServerApp, port: int, bound: Callable[[str], None], started: Callable[[], None]) -> None:
+    """Serve on the loopback interface until a signal arrives; `bound` is called with the address."""
     sockets = tcp_binder("127.0.0.1", port, allow_remote=False)()
     bound(f"http://{address_of(sockets[0])}")
-    run_until_signalled(lambda: _Process(site, sockets, started), GRACE)
+    run_until_signalled(lambda: _Process(app, sockets, started), GRACE)
 
 
 @contextlib.asynccontextmanager
-async def on_this_loop(site: Site, port: int, bound: Callable[[str], None]) -> AsyncGenerator[None]:
-    """Serve meanwhile."""
+async def serving_on_loop(app: AuthServerApp, port: int, bound: Callable[[str], None]) -> AsyncGenerator[None]:
+    """Serve on the loopback interface during the block."""
     sockets = tcp_binder("127.0.0.1", port, allow_remote=False)()
     bound(f"http://{address_of(sockets[0])}")
     ready = asyncio.Event()
-    server = _uvicorn(site, ready.set)
+    server = _uvicorn(app, ready.set)
     serving = asyncio.create_task(server.serve(sockets))
     try:
         waiting = asyncio.create_task(ready.wait())

@@ -1,7 +1,7 @@
-"""Tokens: signed ones for access, and others that are good for one renewal.
+"""Access tokens, which are signed, and single-use refresh tokens.
 
-RFC 9068; RFC 6749, section 6; RFC 9700, section 4.14.2: when a refresh token comes a second time, all that came of the
-same login ends, for one of the two who had it is a thief. RFC 7009; RFC 7662.
+RFC 9068; RFC 6749, section 6; RFC 9700, section 4.14.2: when a refresh token is used a second time, all tokens of the
+login are revoked, because one of the two users is an attacker. RFC 7009; RFC 7662.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from dovetail.auth.errors import TokenRefused
 from dovetail.auth.http import Random
 from dovetail.auth.jwk import SigningKey, encode64
 
-from .errors import Problem
-from .expiring_map import Shelf
+from .errors import RequestError
+from .expiring_map import ExpiringMap
 
 REFRESH_SECONDS = 30 * 86400.0
 
 
-class Right(msgspec.Struct, frozen=True, kw_only=True):
-    """What tokens allow: to whom, at which server, and on whose behalf."""
+class AccessRight(msgspec.Struct, frozen=True, kw_only=True):
+    """What tokens grant: client, resource, subject and scopes."""
 
     subject: str
     client_id: str
     resource: str
     scopes: tuple[str, ...]
     jkt: str | None = None
-    """The key that they are bound to."""
+    """Thumbprint of the DPoP key."""
 
 
 class _Refresh(msgspec.Struct, frozen=True):
@@ -39,27 +39,27 @@ class _Refresh(msgspec.Struct, frozen=True):
     used: bool = False
 
 
-class Mint:
-    """Makes tokens and remembers them: all that come of one login are a family, and end together."""
+class TokenIssuer:
+    """Issues and revokes tokens; all tokens of one login are a family and are revoked together."""
 
     def __init__(self, random: Random, key: SigningKey) -> None:
         self.key = key
         self._random = random
-        self._families: Shelf[Right] = Shelf(REFRESH_SECONDS)
-        self._refresh: Shelf[_Refresh] = Shelf(REFRESH_SECONDS, 100_000)
-        self._access: Shelf[str] = Shelf(REFRESH_SECONDS, 100_000)
+        self._families: ExpiringMap[AccessRight] = ExpiringMap(REFRESH_SECONDS)
+        self._refresh: ExpiringMap[_Refresh] = ExpiringMap(REFRESH_SECONDS, 100_000)
+        self._access: ExpiringMap[str] = ExpiringMap(REFRESH_SECONDS, 100_000)
 
-    def new_name(self) -> str:
-        """A name that nobody can guess."""
+    def new_id(self) -> str:
+        """A random id."""
         return encode64(self._random(16))
 
-    def begin(self, family: str, right: Right, now: float) -> None:
-        """A login has given this right."""
+    def begin(self, family: str, right: AccessRight, now: float) -> None:
+        """Start a token family."""
         self._families.put(family, right, now)
 
-    def access(self, issuer: str, family: str, right: Right, now: float, seconds: float) -> str:
+    def access(self, issuer: str, family: str, right: AccessRight, now: float, seconds: float) -> str:
         """A signed token (RFC 9068, section 2)."""
-        jti = self.new_name()
+        jti = self.new_id()
         self._access.put(jti, family, now)
         claims: dict[str, Any] = {
             "iss": issuer,
@@ -76,43 +76,45 @@ class Mint:
         return jwt.sign(claims, self.key, "at+jwt")
 
     def refresh_token(self, family: str, now: float) -> str:
-        """A token for the next renewal."""
+        """Issue a refresh token."""
         token = encode64(self._random(32))
         self._refresh.put(_digest(token), _Refresh(family), now)
         return token
 
-    def renew(self, token: str, client_id: str, now: float) -> tuple[str, Right]:
-        """The family and the right of a refresh token, which is then used up."""
+    def renew(self, token: str, client_id: str, now: float) -> tuple[str, AccessRight]:
+        """Use a refresh token; returns its family and right."""
         name = _digest(token)
-        found = self._refresh.get(name, now)
-        right = None if found is None else self._families.get(found.family, now)
-        if found is None or right is None:
-            raise Problem("invalid_grant", "The refresh token is not known, too old, or was revoked")
+        entry = self._refresh.get(name, now)
+        right = None if entry is None else self._families.get(entry.family, now)
+        if entry is None or right is None:
+            raise RequestError("invalid_grant", "The refresh token is unknown, expired or revoked")
         if right.client_id != client_id:
-            raise Problem("invalid_grant", "The refresh token is for another client")
-        if found.used:
-            self.revoke_family(found.family)
-            raise Problem("invalid_grant", "The refresh token was used before: all tokens of this login are revoked")
-        self._refresh.change(name, _Refresh(found.family, used=True))
-        return found.family, right
+            raise RequestError("invalid_grant", "The refresh token is for another client")
+        if entry.used:
+            self.revoke_family(entry.family)
+            raise RequestError(
+                "invalid_grant", "The refresh token was used before: all tokens of this login are revoked"
+            )
+        self._refresh.change(name, _Refresh(entry.family, used=True))
+        return entry.family, right
 
     def revoke(self, token: str, client_id: str, issuer: str, now: float) -> None:
-        """End a token, and with a refresh token the whole login; one that is not known is none already."""
-        found = self._refresh.get(_digest(token), now)
-        if found is not None:
-            right = self._families.get(found.family, now)
+        """Revoke a token; a refresh token revokes its whole family. Unknown tokens are ignored."""
+        entry = self._refresh.get(_digest(token), now)
+        if entry is not None:
+            right = self._families.get(entry.family, now)
             if right is not None and right.client_id != client_id:
-                raise Problem("invalid_grant", "The token is for another client")
-            self.revoke_family(found.family)
+                raise RequestError("invalid_grant", "The token is for another client")
+            self.revoke_family(entry.family)
             return
         claims = self.look_up(token, issuer, now)
         if claims is not None:
             if claims["client_id"] != client_id:
-                raise Problem("invalid_grant", "The token is for another client")
-            self._access.take(claims["jti"], now)
+                raise RequestError("invalid_grant", "The token is for another client")
+            self._access.pop(claims["jti"], now)
 
     def look_up(self, token: str, issuer: str, now: float) -> dict[str, Any] | None:
-        """The claims of an access token that is good now; no leeway for one's own clock."""
+        """The claims of a valid access token; without leeway, as the clock is our own."""
         try:
             claims = jwt.verify(token, [self.key.public], typ=("at+jwt",))
             jwt.check_times(claims, now, 0.0)
@@ -122,18 +124,18 @@ class Mint:
         return claims if alive else None
 
     def revoke_family(self, family: str) -> None:
-        """End all that came of one login."""
-        self._families.take(family, 0.0)
+        """Revoke all tokens of a family."""
+        self._families.pop(family, 0.0)
         for jti, one in self._access:
             if one == family:
-                self._access.take(jti, 0.0)
+                self._access.pop(jti, 0.0)
 
     def expire_access(self) -> None:
-        """End all access tokens; logins go on."""
+        """Expire all access tokens, but no refresh tokens."""
         self._access.clear()
 
     def revoke_all(self) -> None:
-        """End everything."""
+        """Revoke all tokens."""
         self._access.clear()
         self._families.clear()
 

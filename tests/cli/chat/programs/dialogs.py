@@ -6,9 +6,9 @@ import sys
 
 import msgspec
 
-from dovetail.cli.chat.dialogs import Dialogs
+from dovetail.cli.chat.dialogs import ApprovalDialogs
 from dovetail.cli.chat.ui.contract import Interrupted
-from dovetail.cli.chat.ui.prompt_toolkit_ui import Keyboard
+from dovetail.cli.chat.ui.prompt_toolkit_ui import PromptToolkitUI
 from dovetail.policy.approval_questions import (
     CallQuestion,
     DefinitionQuestion,
@@ -73,16 +73,16 @@ QUESTIONS: dict[str, Question] = {
 
 async def main(name: str) -> None:
     """Ask."""
-    surface = Keyboard()
+    ui = PromptToolkitUI()
     stopped = asyncio.Event()
-    dialogs = Dialogs(surface, stopped.set)
+    dialogs = ApprovalDialogs(ui, stopped.set)
     if name == "withdrawn":
-        await withdrawn(surface, dialogs)
+        await withdrawn(ui, dialogs)
     elif name == "between":
-        await between(surface, dialogs)
+        await between(ui, dialogs)
     else:
         reply = await dialogs.approve(QUESTIONS[name])
-        surface.say(f"REPLY {msgspec.json.encode(reply).decode()} {'STOPPED' if stopped.is_set() else ''}")
+        ui.say(f"REPLY {msgspec.json.encode(reply).decode()} {'STOPPED' if stopped.is_set() else ''}")
 
 
 async def nudge() -> None:
@@ -92,25 +92,25 @@ async def nudge() -> None:
     await go.wait()
 
 
-async def withdrawn(surface: Keyboard, dialogs: Dialogs) -> None:
+async def withdrawn(ui: PromptToolkitUI, dialogs: ApprovalDialogs) -> None:
     """A question that goes while somebody looks at it, and a line after it."""
     asking = asyncio.ensure_future(dialogs.approve(QUESTIONS["call"]))
     await nudge()
     asking.cancel()
     await asyncio.wait([asking])
-    surface.say(f"GOT {await surface.ask('you> ')}")
+    ui.say(f"GOT {await ui.prompt('you> ')}")
 
 
-async def between(surface: Keyboard, dialogs: Dialogs) -> None:
+async def between(ui: PromptToolkitUI, dialogs: ApprovalDialogs) -> None:
     """A question that comes while somebody types."""
-    line = asyncio.ensure_future(surface.ask("you> "))
+    line = asyncio.ensure_future(ui.prompt("you> "))
     await nudge()
     reply = await dialogs.approve(QUESTIONS["roots"])
-    surface.say(f"REPLY {msgspec.json.encode(reply).decode()}")
+    ui.say(f"REPLY {msgspec.json.encode(reply).decode()}")
     try:
-        surface.say(f"GOT {await line}")
+        ui.say(f"GOT {await line}")
     except Interrupted:
-        surface.say("GOT Ctrl-C")
+        ui.say("GOT Ctrl-C")
 
 
 asyncio.run(main(sys.argv[1]))

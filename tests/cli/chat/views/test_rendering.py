@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from dovetail.cli.chat.ui.colours import Paint, wants_colour
+from dovetail.cli.chat.ui.colours import Colorizer, wants_colour
 from dovetail.cli.chat.views.rendering import as_json, command_line, counted, exact, indented, shortened, wrapped
 
 
@@ -44,8 +44,8 @@ def test_what_is_shortened_says_so() -> None:
 
 
 def test_colours_are_put_around_texts_that_are_harmless() -> None:
-    assert Paint(True).line("a", ("bad", "\x1b[0mb")) == "a\x1b[1;31m\\x1b[0mb\x1b[0m"
-    assert Paint(False).line("a", ("bad", "b")) == "ab"
+    assert Colorizer(True).line("a", ("bad", "\x1b[0mb")) == "a\x1b[1;31m\\x1b[0mb\x1b[0m"
+    assert Colorizer(False).line("a", ("bad", "b")) == "ab"
 
 
 @pytest.mark.parametrize(

@@ -32,5 +32,5 @@ def test_a_name_with_a_slip(word: str) -> None:
 
 
 def test_no_such_name() -> None:
-    with pytest.raises(UsageError, match="/tools shows those that there are"):
+    with pytest.raises(UsageError, match="/tools lists them"):
         find_tool([], "add")

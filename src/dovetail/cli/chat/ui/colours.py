@@ -1,4 +1,4 @@
-"""Colours, where a terminal has them and the person wants them."""
+"""Colours, if the terminal supports them and the user wants them."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ _CODES: dict[Tone, str] = {
 }
 
 
-class Paint:
-    """Puts colours around texts, or does not."""
+class Colorizer:
+    """Adds colour codes to text, if enabled."""
 
-    def __init__(self, on: bool) -> None:
-        self._on = on
+    def __init__(self, enabled: bool) -> None:
+        self._enabled = enabled
 
     def line(self, *parts: Part) -> str:
-        """The parts as one text that can do nothing to a terminal but show colours."""
+        """Join the parts, with control characters escaped and colours added."""
         return "".join(self._part(*(("plain", part) if isinstance(part, str) else part)) for part in parts)
 
     def _part(self, tone: Tone, text: str) -> str:
-        code = _CODES[tone] if self._on else ""
+        code = _CODES[tone] if self._enabled else ""
         safe = printable(text)
         return f"\x1b[{code}m{safe}\x1b[0m" if code and safe else safe
 
 
 def wants_colour(environ: Mapping[str, str], terminal: bool) -> bool:
-    """Whether to colour: a terminal that can, and nobody who said no (https://no-color.org)."""
+    """Whether to use colours: on a terminal that supports them, unless NO_COLOR is set (https://no-color.org)."""
     return terminal and not environ.get("NO_COLOR") and environ.get("TERM", "dumb") != "dumb"

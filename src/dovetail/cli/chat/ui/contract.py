@@ -1,4 +1,4 @@
-"""What the application needs of a terminal: showing lines, and asking a person for lines, keys, texts and choices."""
+"""User interface contract: output, and input of lines, keys, texts and choices."""
 
 from __future__ import annotations
 
@@ -10,117 +10,117 @@ from .colours import Part
 
 
 class Interrupted(Exception):
-    """The person pressed Ctrl-C while something was asked."""
+    """Ctrl-C was pressed at a prompt."""
 
     def __init__(self, typed: str = "") -> None:
         self.typed = typed
-        """What stood there."""
+        """The text typed so far."""
 
 
 class Suggestion(NamedTuple):
-    """Something that can be put in place of the last characters typed."""
+    """A completion for the last characters typed."""
 
     text: str
     replaces: int
-    """How many characters before the cursor it takes the place of."""
+    """The number of characters before the cursor that it replaces."""
     about: str = ""
 
 
 Suggest: TypeAlias = "Callable[[str], Awaitable[Sequence[Suggestion]]]"
-"""From what stands before the cursor to what could stand there."""
+"""From the text before the cursor to suggestions."""
 
 
 class Row(NamedTuple):
-    """One line of a list to pick from."""
+    """A row of a list to pick from."""
 
     text: str
     heading: str = ""
-    """The group that it belongs to; rows of one group follow each other."""
+    """The group of the row; rows of one group are consecutive."""
     mark: str = ""
-    """A few characters before it: whether it is on, or what state it is in."""
+    """A few characters before the text: its state."""
     note: str = ""
 
 
 class Choice(NamedTuple):
-    """Which row, and what is to be done with it."""
+    """The chosen row, and the key of the action."""
 
     row: int
     key: str
 
 
-class Surface(Protocol):
-    """A terminal, or what stands in for one.
+class ChatUI(Protocol):
+    """The user interface of the chat.
 
-    `ask` and `key` raise `Closed` (of `cli.terminal`) at the end of input and `Interrupted` at Ctrl-C.
+    `prompt` and `key` raise `InputClosed` (of `cli.terminal`) at end of input and `Interrupted` at Ctrl-C.
     """
 
     @property
     def width(self) -> int:
-        """Columns."""
+        """Columns of the terminal."""
         ...
 
     def say(self, *parts: Part) -> None:
-        """Show a line, or several."""
+        """Print one or more lines."""
         ...
 
     def notice(self, *parts: Part) -> None:
-        """Show a line about something that happened by itself; not in the middle of a streamed text."""
+        """Print a line about an event; deferred until streamed text has ended its line."""
         ...
 
     def stream(self, text: str) -> None:
-        """Show a piece of a text whose end has not come yet."""
+        """Print a piece of streamed text."""
         ...
 
     def progress(self, call: str, progress: float, total: float | None, message: str | None) -> None:
-        """Show how far a call has come, each with a bar of its own."""
+        """Update the progress bar of a call."""
         ...
 
     def end_progress(self, call: str | None = None) -> None:
-        """Take the bar of a call away, or all of them."""
+        """Remove the bar of a call, or all bars."""
         ...
 
     def question(self) -> AbstractAsyncContextManager[None]:
-        """The time that one question has the terminal for itself; what the person was typing comes back after it."""
+        """Exclusive use of the terminal for one question; a line being typed is restored afterwards."""
         ...
 
     def quiet(self) -> AbstractContextManager[None]:
-        """The time in which keys that nobody asked for are not shown."""
+        """Do not echo keys outside of prompts."""
         ...
 
     def stopped_early(self) -> bool:
-        """Whether the person wanted to stop what their last line says before it began."""
+        """Whether Ctrl-C was pressed right after the last line, before its command started."""
         ...
 
     async def line(self, prompt: str, suggest: Suggest) -> str:
-        """A line of the person's own accord, which is kept for another time."""
+        """Read a line of the chat, with history."""
         ...
 
-    async def ask(self, prompt: str, *, default: str = "", suggest: Suggest | None = None) -> str:
-        """One line, without the blanks around it."""
+    async def prompt(self, prompt: str, *, default: str = "", suggest: Suggest | None = None) -> str:
+        """Read one line, stripped."""
         ...
 
-    async def ask_secret(self, prompt: str) -> str:
-        """One line that is not shown."""
+    async def prompt_secret(self, prompt: str) -> str:
+        """Read one line without echo."""
         ...
 
     async def key(self, keys: Mapping[str, str]) -> str:
-        """One of these keys, each with what it does."""
+        """Read one of these keys; the values describe them."""
         ...
 
     async def edit(self, text: str, what: str) -> str | None:
-        """The text as the person changed it, over several lines; None where they gave it up."""
+        """Let the user edit text over several lines; None if they abort."""
         ...
 
     async def pick(self, title: str, rows: Sequence[Row], keys: Mapping[str, str], start: int = 0) -> Choice | None:
-        """A row and a key; None where the person left the list."""
+        """Let the user pick a row and an action; None if they leave the list."""
         ...
 
 
-async def back(surface: Surface) -> bool:
-    """Let what was shown be read before the list covers it; whether the person goes back to the list."""
-    from dovetail.cli.terminal.terminal import Closed
+async def ask_back_to_list(ui: ChatUI) -> bool:
+    """Wait until the user has read the output; whether they return to the list."""
+    from dovetail.cli.terminal.terminal import InputClosed
 
     try:
-        return await surface.key({"b": "back to the list", "q": "leave"}) == "b"
-    except (Closed, Interrupted):
+        return await ui.key({"b": "back to the list", "q": "quit"}) == "b"
+    except (InputClosed, Interrupted):
         return False

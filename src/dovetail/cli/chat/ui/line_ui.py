@@ -1,4 +1,4 @@
-"""A terminal that needs nothing but lines: for scripts' users who are asked, and for demonstrations."""
+"""User interface with plain lines: for `dovetail ask --interactive` and for demonstrations."""
 
 from __future__ import annotations
 
@@ -9,84 +9,83 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import IO, Any, Protocol
 
 from dovetail.cli.chat.views.rendering import exact, shortened
-from dovetail.cli.terminal.progress import Screen
+from dovetail.cli.terminal.progress import ProgressDisplay
 
-from .colours import Paint, wants_colour
+from .colours import Colorizer, wants_colour
 from .contract import Choice, Row, Suggest
-from .transcript import Transcript
-from .transcript_base import Scrolling
+from .transcript import Transcript, TranscriptUI
 
 
 class LineReader(Protocol):
-    """Where lines come from."""
+    """Source of lines."""
 
     def question(self) -> AbstractAsyncContextManager[None]:
-        """The time that one question has for itself."""
+        """Exclusive use of the terminal for one question."""
         ...
 
-    async def ask(self, prompt: str) -> str:
-        """One line; `Closed` at the end of input."""
+    async def prompt(self, prompt: str) -> str:
+        """Read one line; `InputClosed` at end of input."""
         ...
 
 
-class Lines(Scrolling):
-    """Shows lines on a stream, and reads lines for everything."""
+class LineUI(TranscriptUI):
+    """Prints lines to a stream, and reads a line for every input."""
 
-    def __init__(self, reader: LineReader, stream: IO[str], screen: Screen | None = None) -> None:
+    def __init__(self, reader: LineReader, stream: IO[str], display: ProgressDisplay | None = None) -> None:
         self._reader = reader
-        paint = Paint(wants_colour(os.environ, stream.isatty()))
-        transcript = Transcript(self._write, paint, lambda: self.width if stream.isatty() else None)
-        super().__init__(screen or Screen(stream), transcript)
+        colorizer = Colorizer(wants_colour(os.environ, stream.isatty()))
+        transcript = Transcript(self._write, colorizer, lambda: self.width if stream.isatty() else None)
+        super().__init__(display or ProgressDisplay(stream), transcript)
 
     @contextlib.asynccontextmanager
     async def question(self) -> AsyncGenerator[None]:
-        """The time that one question has for itself."""
+        """Exclusive use of the terminal for one question."""
         async with self._reader.question():
             with self._transcript.question():
                 yield
 
     def quiet(self) -> nullcontext[None]:
-        """Nothing is to be done for it."""
+        """Nothing to do."""
         return nullcontext()
 
     def stopped_early(self) -> bool:
-        """A line is a line."""
+        """Always False."""
         return False
 
     def _write(self, text: str) -> None:
-        self._screen.write(text)
+        self._display.write(text)
 
     async def line(self, prompt: str, suggest: Suggest) -> str:
-        """One line."""
-        return await self._reader.ask(prompt)
+        """Read one line."""
+        return await self._reader.prompt(prompt)
 
-    async def ask(self, prompt: str, *, default: str = "", suggest: Suggest | None = None) -> str:
-        """One line."""
-        return await self._reader.ask(prompt) or default
+    async def prompt(self, prompt: str, *, default: str = "", suggest: Suggest | None = None) -> str:
+        """Read one line."""
+        return await self._reader.prompt(prompt) or default
 
-    async def ask_secret(self, prompt: str) -> str:
-        """One line; a terminal that can hide it is `Keyboard`."""
-        return await self._reader.ask(prompt)
+    async def prompt_secret(self, prompt: str) -> str:
+        """Read one line; it is echoed, unlike in `PromptToolkitUI`."""
+        return await self._reader.prompt(prompt)
 
     async def key(self, keys: Mapping[str, str]) -> str:
-        """A line whose first letter is one of the keys."""
+        """Read a line whose first letter is one of the keys."""
         prompt = "  ".join(f"[{key}] {text}" for key, text in keys.items())
         while True:
-            typed = (await self._reader.ask(f"  {prompt}: ")).lower()[:1]
+            typed = (await self._reader.prompt(f"  {prompt}: ")).lower()[:1]
             if typed in keys:
                 return typed
-            self.say(f"  One of {', '.join(keys)}, please.")
+            self.say(f"  Enter one of {', '.join(keys)}.")
 
     async def edit(self, text: str, what: str) -> str | None:
-        """Lines up to one that is a single dot; none at all leaves the text as it is."""
-        self.say(("dim", f"  Type {what} anew and end it with a line that is a dot; a dot alone changes nothing."))
+        """Read lines up to a single dot; None if there are none."""
+        self.say(("dim", f"  Type {what} again and end with a line that is a dot; a dot alone keeps the text."))
         lines: list[str] = []
-        while (line := await self._reader.ask("  | ")) != ".":
+        while (line := await self._reader.prompt("  | ")) != ".":
             lines.append(line)
         return "\n".join(lines) if lines else None
 
     async def pick(self, title: str, rows: Sequence[Row], keys: Mapping[str, str], start: int = 0) -> Choice | None:
-        """The list with numbers; the answer is a number and a key."""
+        """Print a numbered list; the input is a number and a key."""
         self.say(("strong", title))
         heading: Any = None
         for number, row in enumerate(rows, start=1):
@@ -97,7 +96,7 @@ class Lines(Scrolling):
             self.say(shortened_after(line, row.note, self.width))
         help_line = ", ".join(f"{key} {text}" for key, text in keys.items())
         while True:
-            words = (await self._reader.ask(f"  number and what to do ({help_line}), Enter leaves: ")).split()
+            words = (await self._reader.prompt(f"  number and action ({help_line}), Enter leaves: ")).split()
             if not words or not rows:
                 return None
             key = words[1] if len(words) > 1 else next(iter(keys))
@@ -106,6 +105,6 @@ class Lines(Scrolling):
 
 
 def shortened_after(line: str, note: str, width: int) -> str:
-    """A line that keeps its blanks, and as much of a note as there is room for."""
+    """A line with its spaces, and as much of a note as fits."""
     head = exact(line).replace("\n", " ")
     return (head + shortened(note, max(width - len(head) - 1, 10))).rstrip() if note else head.rstrip()

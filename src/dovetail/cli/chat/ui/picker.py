@@ -1,4 +1,4 @@
-"""A list to pick from with the arrow keys, drawn below what has scrolled by."""
+"""A list to pick from with the arrow keys, drawn below the transcript."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
 from dovetail.cli.chat.views.rendering import exact
 
 from .contract import Choice, Row
-from .key_bindings import ANY, bindings, interrupt, leave
+from .key_prompt import ANY, bindings, interrupt, leave
 
 _FRAME = 6
-"""Lines around the list: its title, the filter, the keys, and the prompt of whoever looks over our shoulder."""
+"""Lines around the list: title, filter, keys, and a margin."""
 
 _NAMES = {"enter": "Enter", "space": "Space"}
 
 
 class Picker:
-    """One list: where the person is in it, and what narrows it."""
+    """A list with a cursor and a filter."""
 
     def __init__(
-        self, title: str, rows: Sequence[Row], keys: Mapping[str, str], start: int, narrowed: str = ""
+        self, title: str, rows: Sequence[Row], keys: Mapping[str, str], start: int, filter_text: str = ""
     ) -> None:
         self._title = title
         self._rows = rows
         self._keys = keys
-        self._filter = narrowed
+        self._filter = filter_text
         self._filtering = False
         self._at = 0
         self._at = next((n for n, (index, _) in enumerate(self._shown()) if index == start), 0)
 
     @property
-    def narrowed(self) -> str:
-        """What narrows it."""
+    def filter_text(self) -> str:
+        """The filter text."""
         return self._filter
 
     def application(self, source: Input) -> Application[Choice | None]:
-        """What draws the list and listens; each is used once."""
+        """Create the prompt_toolkit application, which can run once."""
         rows = Window(
             FormattedTextControl(self._text, focusable=True, show_cursor=False),
             wrap_lines=False,
@@ -78,7 +78,7 @@ class Picker:
         return [("bold", _line(f"{self._title}{more}{sought}") + "\n"), *shown]
 
     def _lines(self) -> tuple[list[StyleAndTextTuples], int]:
-        """The list with its headings, and which line the person is at."""
+        """The list with its headings, and the line of the cursor."""
         lines: list[StyleAndTextTuples] = []
         at, heading = 0, None
         for number, (_, row) in enumerate(self._shown()):
@@ -96,9 +96,9 @@ class Picker:
 
     def _help(self) -> StyleAndTextTuples:
         if self._filtering:
-            return [("ansibrightblack", "type to narrow the list, Enter when done")]
+            return [("ansibrightblack", "type to filter the list, Enter when done")]
         keys = "  ".join(f"{_NAMES.get(key, key)} {text}" for key, text in self._keys.items())
-        return [("ansibrightblack", _line(f"{keys}  / narrow  q leave"))]
+        return [("ansibrightblack", _line(f"{keys}  / filter  q quit"))]
 
     def _bindings(self) -> KeyBindings:
         return bindings(
@@ -148,5 +148,5 @@ class Picker:
 
 
 def _line(text: str) -> str:
-    """A text on one line; the terminal's edge cuts it: what is picked is shown whole after it."""
+    """Text on one line. The edge of the terminal cuts it off; the full text is shown after picking."""
     return exact(text).replace("\n", " ").replace("\t", " ")

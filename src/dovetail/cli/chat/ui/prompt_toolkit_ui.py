@@ -1,4 +1,4 @@
-"""A real terminal: lines with history and completion, single keys, an editor and lists, one thing at a time."""
+"""User interface with prompt_toolkit: history, completion, single keys, an editor and lists."""
 
 from __future__ import annotations
 
@@ -7,112 +7,144 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
 from prompt_toolkit.history import History, InMemoryHistory
 from prompt_toolkit.input import create_input
 from prompt_toolkit.input.typeahead import clear_typeahead, get_typeahead, store_typeahead
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.shortcuts import CompleteStyle, PromptSession
 
+from dovetail.cli.chat.views.rendering import shortened
 from dovetail.cli.output import printable
-from dovetail.cli.terminal.progress import Screen
-from dovetail.cli.terminal.terminal import Closed, forget_typed, unseen
+from dovetail.cli.terminal.progress import ProgressDisplay
+from dovetail.cli.terminal.terminal import InputClosed, discard_typeahead, echo_off
+from dovetail.protocol.errors import DovetailError
 
-from .colours import Paint, wants_colour
-from .completer import TypingAid
+from .colours import Colorizer, wants_colour
 from .contract import Choice, Interrupted, Row, Suggest
-from .key_bindings import bindings
-from .key_prompt import QUIET, KeyPrompt
+from .key_prompt import QUIET, KeyPrompt, bindings
 from .picker import Picker
-from .transcript import Transcript
-from .transcript_base import Scrolling
+from .transcript import Transcript, TranscriptUI
 
-_EDITING = "Ctrl-S or Esc Enter: done  Ctrl-C: as it was  ^X ^E: $EDITOR"
+_ABOUT = 48
+
+
+class SuggestionCompleter(Completer):
+    """Completion menu from asynchronous suggestions; an error of a server means no menu."""
+
+    def __init__(self, suggest: Suggest) -> None:
+        self._suggest = suggest
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        """Empty: suggestions are asynchronous."""
+        return ()
+
+    async def get_completions_async(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> AsyncGenerator[Completion, None]:
+        """Suggestions for the text before the cursor."""
+        try:
+            suggestions = await self._suggest(document.text_before_cursor)
+        except DovetailError:
+            return
+        for suggestion in suggestions:
+            if not suggestion.text.isprintable():
+                continue
+            yield Completion(
+                suggestion.text,
+                start_position=-suggestion.replaces,
+                display_meta=shortened(suggestion.about, _ABOUT) or None,
+            )
+
+
+_EDITING = "Ctrl-S or Esc Enter: save  Ctrl-C: discard changes  ^X ^E: $EDITOR"
 
 T = TypeVar("T")
 
 
-class _GiveWay(Exception):
-    """A question needs the terminal; what is being typed waits."""
+class _QuestionPending(Exception):
+    """A question needs the terminal; the current prompt is interrupted."""
 
 
-class Keyboard(Scrolling):
+class PromptToolkitUI(TranscriptUI):
     """The terminal of this process."""
 
     def __init__(self, history: History | None = None) -> None:
-        paint = Paint(wants_colour(os.environ, sys.stdout.isatty()))
-        super().__init__(Screen(sys.stdout), Transcript(self._write, paint, lambda: self.width))
+        colorizer = Colorizer(wants_colour(os.environ, sys.stdout.isatty()))
+        super().__init__(ProgressDisplay(sys.stdout), Transcript(self._write, colorizer, lambda: self.width))
         self._input = create_input()
         self._history = history or InMemoryHistory()
-        self._turn = asyncio.Lock()
+        self._question_lock = asyncio.Lock()
         self._app: Application[Any] | None = None
-        self._late: list[str] = []
+        self._pending: list[str] = []
         self._flushing: asyncio.Task[None] | None = None
-        self._displaced = False
-        self._narrowed: dict[str, str] = {}
-        """How lists were narrowed to which a person comes back, by their titles."""
+        self._interrupted = False
+        self._filters: dict[str, str] = {}
+        """Filters of lists, by title, for when the user returns to a list."""
         self._idle = asyncio.Event()
         self._idle.set()
-        self._ended = float("-inf")
+        self._prompt_ended = float("-inf")
 
     def progress(self, call: str, progress: float, total: float | None, message: str | None) -> None:
-        """Show how far a call has come, while nothing is typed."""
+        """Update the progress bar of a call, unless a prompt is open."""
         if self._app is None:
             super().progress(call, progress, total, message)
 
     @contextlib.asynccontextmanager
     async def question(self) -> AsyncGenerator[None]:
-        """The time that one question has the terminal for itself; what was typed before it does not answer it."""
-        async with self._turn:
-            self._displaced = await self._cleared() or time.monotonic() - self._ended < QUIET
+        """Exclusive use of the terminal for one question; input typed before it is discarded."""
+        async with self._question_lock:
+            self._interrupted = await self._close_prompt() or time.monotonic() - self._prompt_ended < QUIET
             clear_typeahead(self._input)
-            forget_typed(sys.stdin.fileno())
+            discard_typeahead(sys.stdin.fileno())
             try:
                 with self._transcript.question():
                     yield
             finally:
-                self._displaced = False
+                self._interrupted = False
 
     def quiet(self) -> AbstractContextManager[None]:
-        """The time in which keys that nobody asked for are not shown."""
-        return unseen()
+        """Do not echo keys outside of prompts."""
+        return echo_off()
 
     def stopped_early(self) -> bool:
-        """Whether Ctrl-C was pressed together with Enter, before the terminal could make a signal of it."""
-        ahead = get_typeahead(self._input)  # which takes them away
+        """Whether Ctrl-C was pressed together with Enter, before the terminal could turn it into a signal."""
+        ahead = get_typeahead(self._input)  # this removes them
         kept = [press for press in ahead if press.key != Keys.ControlC]
         store_typeahead(self._input, kept)
         return len(kept) < len(ahead)
 
     async def line(self, prompt: str, suggest: Suggest) -> str:
-        """A line of the person's own accord, which is kept for another time."""
+        """Read a line of the chat, with history."""
         return await self._typed(self._session(self._history), prompt, "", suggest)
 
-    async def ask(self, prompt: str, *, default: str = "", suggest: Suggest | None = None) -> str:
-        """One line, without the blanks around it."""
+    async def prompt(self, prompt: str, *, default: str = "", suggest: Suggest | None = None) -> str:
+        """Read one line, stripped."""
         return await self._typed(self._session(), prompt, default, suggest)
 
-    async def ask_secret(self, prompt: str) -> str:
-        """One line that is not shown."""
+    async def prompt_secret(self, prompt: str) -> str:
+        """Read one line without echo."""
         text = await self._prompted(self._session(), printable(prompt), is_password=True)
         self.say(("strong", prompt), "********")
         return text
 
     async def key(self, keys: Mapping[str, str]) -> str:
-        """One of these keys, each with what it does."""
-        prompt = KeyPrompt(keys, self._input, listening=not self._displaced)
-        key = await self._hold(prompt.application, prompt.run)
-        self._displaced = False
+        """Read one of these keys; the values describe them."""
+        prompt = KeyPrompt(keys, self._input, accepting=not self._interrupted)
+        key = await self._run_restarting(prompt.application, prompt.run)
+        self._interrupted = False
         self.say(("strong", f"  → {keys[key]}"))
         return key
 
     async def edit(self, text: str, what: str) -> str | None:
-        """The text as the person changed it, over several lines; None where they gave it up."""
+        """Let the user edit text over several lines; None if they abort."""
         try:
             return await self._prompted(
                 self._session(),
@@ -123,40 +155,40 @@ class Keyboard(Scrolling):
                 bottom_toolbar=f" {what}: {_EDITING}",
                 enable_open_in_editor=True,
             )
-        except (Interrupted, Closed):
+        except (Interrupted, InputClosed):
             return None
 
     async def pick(self, title: str, rows: Sequence[Row], keys: Mapping[str, str], start: int = 0) -> Choice | None:
-        """A row and a key; None where the person left the list."""
-        picker = Picker(title, rows, keys, start, self._narrowed.pop(title, ""))
+        """Let the user pick a row and an action; None if they leave the list."""
+        picker = Picker(title, rows, keys, start, self._filters.pop(title, ""))
         try:
-            choice = await self._hold_anew(lambda: picker.application(self._input))
-        except (Interrupted, Closed):
+            choice = await self._run_recreated(lambda: picker.application(self._input))
+        except (Interrupted, InputClosed):
             return None
         if choice is not None:
-            self._narrowed[title] = picker.narrowed
+            self._filters[title] = picker.filter_text
         return choice
 
     async def _typed(self, session: PromptSession[str], prompt: str, draft: str, suggest: Suggest | None) -> str:
-        aid = TypingAid(suggest) if suggest is not None else None
-        text = await self._prompted(session, printable(prompt), draft, completer=aid)
+        completer = SuggestionCompleter(suggest) if suggest is not None else None
+        text = await self._prompted(session, printable(prompt), draft, completer=completer)
         self.say(("strong", prompt), text)
         return text.strip()
 
     async def _prompted(self, session: PromptSession[str], prompt: str, draft: str = "", **options: Any) -> str:
-        """A text that is typed, which survives a question in between."""
+        """Read text; what was typed survives an interrupting question."""
 
         async def run() -> str:
             nonlocal draft
             try:
                 return await session.prompt_async(prompt, default=draft, handle_sigint=False, **options)
-            except _GiveWay:
+            except _QuestionPending:
                 draft = session.default_buffer.text
                 raise
             except KeyboardInterrupt:
                 raise Interrupted(session.default_buffer.text) from None
 
-        return await self._hold(session.app, run)
+        return await self._run_restarting(session.app, run)
 
     def _session(self, history: History | None = None) -> PromptSession[str]:
         return PromptSession(
@@ -169,68 +201,68 @@ class Keyboard(Scrolling):
             input=self._input,
         )
 
-    async def _cleared(self) -> bool:
-        """Take away the prompt that is there, if any; whether there was one."""
+    async def _close_prompt(self) -> bool:
+        """Close the open prompt, if any; returns whether there was one."""
         app = self._app
         if app is None:
             return False
         if app.is_running and not app.is_done:
-            app.exit(exception=_GiveWay())
+            app.exit(exception=_QuestionPending())
         await self._idle.wait()
         return True
 
-    async def _hold(self, app: Application[Any], run: Callable[[], Awaitable[T]]) -> T:
-        """Have the terminal until there is an answer; outside of a question, give way to questions."""
+    async def _run_restarting(self, app: Application[Any], run: Callable[[], Awaitable[T]]) -> T:
+        """Run a prompt; outside of a question it is interrupted by questions and then restarted."""
         while True:
             try:
-                return await self._held(app, run)
-            except _GiveWay:
+                return await self._run_once(app, run)
+            except _QuestionPending:
                 continue
 
-    async def _hold_anew(self, make: Callable[[], Application[T]]) -> T:
+    async def _run_recreated(self, make: Callable[[], Application[T]]) -> T:
         while True:
             app = make()
             try:
-                return await self._held(app, lambda app=app: app.run_async(handle_sigint=False))
-            except _GiveWay:
+                return await self._run_once(app, lambda app=app: app.run_async(handle_sigint=False))
+            except _QuestionPending:
                 continue
 
-    async def _held(self, app: Application[Any], run: Callable[[], Awaitable[T]]) -> T:
-        if not self._transcript.within:
-            async with self._turn:  # whoever has a question goes first
+    async def _run_once(self, app: Application[Any], run: Callable[[], Awaitable[T]]) -> T:
+        if not self._transcript.in_question:
+            async with self._question_lock:  # questions go first
                 pass
         self._transcript.end_line()
-        self._screen.hide()
+        self._display.hide()
         self._app = app
         self._idle.clear()
         try:
             return await run()
         except EOFError:
-            raise Closed from None
+            raise InputClosed from None
         finally:
             self._app = None
-            self._ended = time.monotonic()
+            self._prompt_ended = time.monotonic()
             self._idle.set()
-            self._screen.show()
-            self._flush_late()
+            self._display.show()
+            self._flush_pending()
 
     def _write(self, text: str) -> None:
         if self._app is None:
-            self._screen.write(text)
+            self._display.write(text)
             return
-        self._late.append(text)
+        self._pending.append(text)
         if self._flushing is None or self._flushing.done():
             self._flushing = asyncio.ensure_future(self._write_above())
 
     async def _write_above(self) -> None:
-        """Write above the prompt that is there."""
+        """Write above the open prompt."""
         from prompt_toolkit.application import in_terminal
 
         async with in_terminal():
-            self._flush_late()
+            self._flush_pending()
 
-    def _flush_late(self) -> None:
-        late, self._late = "".join(self._late), []
+    def _flush_pending(self) -> None:
+        late, self._pending = "".join(self._pending), []
         if late:
             sys.stdout.write(late if late.endswith("\n") else late + "\n")
             sys.stdout.flush()

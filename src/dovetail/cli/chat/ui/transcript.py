@@ -1,114 +1,225 @@
-"""What scrolls by: lines and streamed text, held back while a question stands there."""
+"""The transcript: lines and streamed text that scroll by, deferred while a question is open.
+
+Long lines are wrapped here, with a margin on continuation lines: the terminal would continue them at its left
+edge, where text of a server could pose as a line of ours.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator
+import re
+import shutil
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextvars import ContextVar
+from itertools import pairwise
 
-from .colours import Paint, Part
-from .wrap_lines import folded
+from dovetail.cli.output import printable, width_of
+from dovetail.cli.terminal.progress import ProgressDisplay
 
-_WITHIN: ContextVar[bool] = ContextVar("within a question", default=False)
+from .colours import Colorizer, Part, Tone
+
+
+class TranscriptUI:
+    """The output half of a `ChatUI`, shared by all of them; subclasses add the input half."""
+
+    def __init__(self, display: ProgressDisplay, transcript: Transcript) -> None:
+        self._display = display
+        self._transcript = transcript
+
+    @property
+    def width(self) -> int:
+        """Columns of the terminal."""
+        return shutil.get_terminal_size().columns
+
+    def say(self, *parts: Part) -> None:
+        """Print one or more lines."""
+        self._transcript.say(*parts)
+
+    def notice(self, *parts: Part) -> None:
+        """Print a line about an event."""
+        self._transcript.notice(*parts)
+
+    def stream(self, text: str) -> None:
+        """Print a piece of streamed text."""
+        self._transcript.stream(text)
+
+    def progress(self, call: str, progress: float, total: float | None, message: str | None) -> None:
+        """Update the progress bar of a call."""
+        if not self._transcript.question_open:
+            self._transcript.end_line()
+            self._display.progress(progress, total, message, call)
+
+    def end_progress(self, call: str | None = None) -> None:
+        """Remove it."""
+        self._display.end_progress(call)
+
+
+_MARGIN = re.compile(r"( *)(\| |[<!~+*x] )?")
+_DEEP = "    "
+_TAB = 8
+_NARROW = 20
+
+
+def wrap_parts(parts: Sequence[Part], width: int) -> list[Part]:
+    """Wrap the parts to the width, with margins on continuation lines."""
+    pieces: list[tuple[Tone, str]] = [
+        ("plain", printable(part)) if isinstance(part, str) else (part[0], printable(part[1])) for part in parts
+    ]
+    whole = "".join(text for _, text in pieces)
+    width = max(width, _NARROW)
+    if whole.isascii() and "\t" not in whole and all(len(line) <= width for line in whole.split("\n")):
+        return list(pieces)
+    return _with_breaks(pieces, _break_positions(whole, width))
+
+
+def _break_positions(whole: str, width: int) -> dict[int, str]:
+    """Positions of line breaks, each with the margin of the continuation."""
+    edges: dict[int, str] = {}
+    begin = 0
+    for line in whole.split("\n"):
+        margin = _margin(line, width)
+        edges |= {begin + place: margin for place in _line_breaks(line, width, len(margin))}
+        begin += len(line) + 1
+    return edges
+
+
+def _line_breaks(line: str, width: int, margin: int) -> Iterator[int]:
+    """Positions of line breaks in one line: after the last space if that wastes little room, else within a word."""
+    column, blank, at_blank = 0, 0, 0
+    for place, char in enumerate(line):
+        room = _TAB - column % _TAB if char == "\t" else width_of(char)
+        if column + room > width:
+            soft = at_blank > width * 3 // 4
+            yield blank if soft else place
+            column = margin + (column - at_blank if soft else 0)
+            at_blank = 0
+        column += room
+        if char == " ":
+            blank, at_blank = place + 1, column
+
+
+def _with_breaks(pieces: Sequence[tuple[Tone, str]], edges: Mapping[int, str]) -> list[Part]:
+    made: list[Part] = []
+    begin = 0
+    for tone, text in pieces:
+        places = [place - begin for place in edges if begin <= place < begin + len(text)]
+        cuts = [0, *places, len(text)]
+        words = [text[first:last] for first, last in pairwise(cuts)]
+        margins = ["", *(f"\n{edges[begin + place]}" for place in places)]
+        made.append((tone, "".join(margin + word for margin, word in zip(margins, words, strict=True))))
+        begin += len(text)
+    return made
+
+
+def _margin(line: str, width: int) -> str:
+    """The margin of continuation lines."""
+    found = _MARGIN.match(line)
+    assert found is not None
+    blanks, mark = found[1], found[2] or ""
+    margin = blanks + (mark if mark == "| " else " " * len(mark))
+    return margin if 0 < len(margin) <= width // 2 else _DEEP
+
+
+_IN_QUESTION: ContextVar[bool] = ContextVar("within a question", default=False)
 
 _MOST = 1000
-"""Pieces that are held back; what comes after them is lost, as it would be off the screen."""
+"""Deferred pieces; further ones are dropped."""
 
 
 class Transcript:
-    """Keeps a question in one piece: what others say meanwhile comes after it, and nothing can pose as a part of it."""
+    """Output that keeps a question in one piece: other output comes after it, and cannot pose as a part of it."""
 
-    def __init__(self, write: Callable[[str], None], paint: Paint, width: Callable[[], int | None]) -> None:
-        """`width` is that of the terminal; None where there is none, and lines are as long as they are."""
+    def __init__(self, write: Callable[[str], None], colorizer: Colorizer, width: Callable[[], int | None]) -> None:
+        """`width` is that of the terminal; None means that lines are not wrapped."""
         self._write = write
         self._width = width
-        self._paint = paint
-        self._middle = False
-        self._asking = False
-        self._held: list[str] = []
-        self._held_middle = False
+        self._colorizer = colorizer
+        self._mid_line = False
+        self._question_open = False
+        self._deferred: list[str] = []
+        self._deferred_mid_line = False
         self._notices: list[tuple[Part, ...]] = []
 
     @property
-    def within(self) -> bool:
-        """Whether whoever calls belongs to the question that stands there."""
-        return _WITHIN.get()
+    def in_question(self) -> bool:
+        """Whether the caller belongs to the open question."""
+        return _IN_QUESTION.get()
 
     @property
-    def asking(self) -> bool:
-        """Whether a question stands there."""
-        return self._asking
+    def question_open(self) -> bool:
+        """Whether a question is open."""
+        return self._question_open
 
     def say(self, *parts: Part) -> None:
-        """Show a line, or several."""
-        if self._held_back():
-            self._hold(("\n" if self._held_middle else "") + self._line(parts), middle=False)
+        """Print one or more lines."""
+        if self._is_deferred():
+            self._defer(("\n" if self._deferred_mid_line else "") + self._line(parts), middle=False)
             return
         self.end_line()
         self._write(self._line(parts))
 
     def notice(self, *parts: Part) -> None:
-        """Show a line about something that happened by itself, as soon as no text is in the middle of a line."""
-        if self._held_back() or self._middle:
+        """Print a line about an event, once no streamed text is in the middle of a line."""
+        if self._is_deferred() or self._mid_line:
             if len(self._notices) < _MOST:
                 self._notices.append(parts)
         else:
             self.say(*parts)
 
     def stream(self, text: str) -> None:
-        """Show a piece of a text whose end has not come yet."""
+        """Print a piece of streamed text."""
         if not text:
             return
-        safe, middle = self._paint.line(text), not text.endswith("\n")
-        if self._held_back():
-            self._hold(safe, middle)
+        safe, middle = self._colorizer.line(text), not text.endswith("\n")
+        if self._is_deferred():
+            self._defer(safe, middle)
             return
         self._write(safe)
-        self._middle = middle
+        self._mid_line = middle
         if not middle:
-            self._tell()
+            self._flush_notices()
 
     def end_line(self) -> None:
-        """Begin a new line, unless there is one."""
-        if self._middle:
-            self._middle = False
+        """End the current line, if text is in the middle of one."""
+        if self._mid_line:
+            self._mid_line = False
             self._write("\n")
-            self._tell()
+            self._flush_notices()
 
     @contextlib.contextmanager
     def question(self) -> Generator[None]:
-        """The time of a question."""
-        within = _WITHIN.set(True)
-        self._asking = True
+        """Defer the output of others during a question."""
+        within = _IN_QUESTION.set(True)
+        self._question_open = True
         try:
             yield
         finally:
-            _WITHIN.reset(within)
-            self._asking = False
+            _IN_QUESTION.reset(within)
+            self._question_open = False
             self._release()
 
     def _line(self, parts: tuple[Part, ...]) -> str:
         width = self._width()
-        return self._paint.line(*(parts if width is None else folded(parts, width))) + "\n"
+        return self._colorizer.line(*(parts if width is None else wrap_parts(parts, width))) + "\n"
 
-    def _held_back(self) -> bool:
-        return self._asking and not _WITHIN.get()
+    def _is_deferred(self) -> bool:
+        return self._question_open and not _IN_QUESTION.get()
 
-    def _hold(self, text: str, middle: bool) -> None:
-        if len(self._held) < _MOST:
-            self._held.append(text)
-            self._held_middle = middle
+    def _defer(self, text: str, middle: bool) -> None:
+        if len(self._deferred) < _MOST:
+            self._deferred.append(text)
+            self._deferred_mid_line = middle
 
     def _release(self) -> None:
-        held, self._held = "".join(self._held), []
-        if held:
+        deferred, self._deferred = "".join(self._deferred), []
+        if deferred:
             self.end_line()
-            self._write(held)
-            self._middle, self._held_middle = self._held_middle, False
-        if not self._middle:
-            self._tell()
+            self._write(deferred)
+            self._mid_line, self._deferred_mid_line = self._deferred_mid_line, False
+        if not self._mid_line:
+            self._flush_notices()
 
-    def _tell(self) -> None:
+    def _flush_notices(self) -> None:
         notices, self._notices = self._notices, []
         for parts in notices:
             self.say(*parts)

@@ -1,4 +1,4 @@
-"""`/mcp.server.prompt`: a server's prompt, filled in, looked at and perhaps changed before it is sent."""
+"""`/mcp.SERVER.PROMPT`: fill in, review, edit and send a prompt of a server."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from dovetail.cli.chat.message_editor import as_draft, read_draft
-from dovetail.cli.chat.session import Session
+from dovetail.cli.chat.session import ChatSession
 from dovetail.cli.chat.ui.contract import Interrupted, Suggestion
 from dovetail.cli.options.values import read_pairs
 from dovetail.cli.parser import UsageError
-from dovetail.cli.terminal.contents import Keeper
-from dovetail.cli.terminal.terminal import Closed
+from dovetail.cli.terminal.contents import ContentRenderer
+from dovetail.cli.terminal.terminal import InputClosed
 from dovetail.types.client_features import SamplingMessage
 from dovetail.types.content import Audio, Image, SamplingContent, Text
 
@@ -24,41 +24,41 @@ if TYPE_CHECKING:
 PREFIX = "/mcp."
 
 
-class Filled(NamedTuple):
-    """A prompt that is to be sent: as it is, in the name of its server, or as the person changed it, in theirs."""
+class FilledPrompt(NamedTuple):
+    """A prompt to send: unchanged, attributed to its server, or edited, attributed to the user (server None)."""
 
     server: str | None
     messages: Sequence[PromptMessage | SamplingMessage]
 
 
-async def fetch(session: Session, command: str, words: list[str]) -> Filled | None:
-    """The messages of a prompt as the person wants to send them; None where they do not."""
+async def fetch(session: ChatSession, command: str, words: list[str]) -> FilledPrompt | None:
+    """Get a prompt and let the user review it; None if they do not send it."""
     found = next((each for each in await session.host.prompts() if each.command == command), None)
     if found is None:
-        raise UsageError(f"there is no prompt {command}; type /mcp. to see those that there are")
+        raise UsageError(f"there is no prompt {command}; type /mcp. to see all")
     try:
         arguments = await _arguments(session, found, read_pairs(words))
         result = await session.host.prompt(found.command, arguments)
         before = [as_message(message) for message in result.messages]
-        after = await _looked_at(session, found, before)
+        after = await _review(session, found, before)
         if after is None:
             return None
-        return Filled(found.server, result.messages) if after is before else Filled(None, after)
-    except (Closed, Interrupted):
+        return FilledPrompt(found.server, result.messages) if after is before else FilledPrompt(None, after)
+    except (InputClosed, Interrupted):
         return None
 
 
 def as_message(message: PromptMessage) -> SamplingMessage:
-    """A message of a prompt as one of the conversation: what a model cannot take is put in words."""
+    """Convert a message of a prompt for the conversation; content that models do not support becomes text."""
     content = message.content
     block: SamplingContent = (
-        content if isinstance(content, Text | Image | Audio) else Text(Keeper(None).describe(content))
+        content if isinstance(content, Text | Image | Audio) else Text(ContentRenderer(None).describe(content))
     )
     return SamplingMessage(message.role, block)
 
 
-async def _arguments(session: Session, found: HostPrompt, given: dict[str, str]) -> dict[str, str]:
-    """What is given, and what the person says to the rest."""
+async def _arguments(session: ChatSession, found: HostPrompt, given: dict[str, str]) -> dict[str, str]:
+    """The given arguments, and what the user enters for the others."""
     wanted = found.prompt.arguments or []
     if unknown := given.keys() - {argument.name for argument in wanted}:
         raise UsageError(f"{found.command} takes no {', '.join(sorted(unknown))}")
@@ -66,12 +66,14 @@ async def _arguments(session: Session, found: HostPrompt, given: dict[str, str])
     for argument in wanted:
         if argument.name in values or (given and not argument.required):
             continue
-        if text := await _ask(session, found, argument, values):
+        if text := await _ask_argument(session, found, argument, values):
             values[argument.name] = text
     return values
 
 
-async def _ask(session: Session, found: HostPrompt, argument: PromptArgument, settled: dict[str, str]) -> str:
+async def _ask_argument(
+    session: ChatSession, found: HostPrompt, argument: PromptArgument, settled: dict[str, str]
+) -> str:
     async def suggest(typed: str) -> Sequence[Suggestion]:
         values = await session.host.complete(
             found.server, found.prompt.name, argument.name, typed, context=dict(settled)
@@ -79,29 +81,29 @@ async def _ask(session: Session, found: HostPrompt, argument: PromptArgument, se
         return [Suggestion(value, len(typed)) for value in values.values]
 
     if argument.description:
-        session.surface.say(("dim", indented(argument.description)))
+        session.ui.say(("dim", indented(argument.description)))
     label = f"  {one_line(argument.title or argument.name)}{'' if argument.required else ' (optional)'}: "
     while True:
-        text = await session.surface.ask(label, suggest=suggest)
+        text = await session.ui.prompt(label, suggest=suggest)
         if text or not argument.required:
             return text
-        session.surface.say("  An answer is needed here.")
+        session.ui.say("  A value is required.")
 
 
-async def _looked_at(
-    session: Session, found: HostPrompt, messages: list[SamplingMessage]
+async def _review(
+    session: ChatSession, found: HostPrompt, messages: list[SamplingMessage]
 ) -> list[SamplingMessage] | None:
-    surface = session.surface
-    surface.say(("strong", rule(f"{found.command} of {found.server}", surface.width)))
+    ui = session.ui
+    ui.say(("strong", rule(f"{found.command} of {found.server}", ui.width)))
     while True:
-        surface.say(indented(as_draft(messages)))
-        key = await surface.key({"y": "send", "e": "edit", "n": "leave it"})
+        ui.say(indented(as_draft(messages)))
+        key = await ui.key({"y": "send", "e": "edit", "n": "cancel"})
         if key != "e":
             return messages if key == "y" else None
-        text = await surface.edit(as_draft(messages), "the messages")
+        text = await ui.edit(as_draft(messages), "the messages")
         if text is None:
             continue
         try:
             _, messages = read_draft(text, messages)
         except ValueError as problem:
-            surface.say(("bad", f"  {problem}"))
+            ui.say(("bad", f"  {problem}"))

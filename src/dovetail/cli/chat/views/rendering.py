@@ -1,4 +1,4 @@
-"""Texts of servers as a person sees them: nothing hidden, nothing that plays with the terminal."""
+"""Text of servers for display: invisible and control characters are shown escaped."""
 
 from __future__ import annotations
 
@@ -9,66 +9,66 @@ from typing import Any
 import msgspec
 
 MARGIN = "  | "
-"""Stands before every line that a server wrote, so that none of them looks like ours."""
+"""Precedes every line of a server, so that none of them looks like one of ours."""
 
-_UNSEEN = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
-_BLANK = frozenset("\u115f\u1160\u3164\uffa0\u034f")
-"""Letters and marks that look like nothing."""
+_INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
+_INVISIBLE_LETTERS = frozenset("\u115f\u1160\u3164\uffa0\u034f")
+"""Letters and marks that are invisible."""
 
 
 def exact(text: str) -> str:
-    """The text with every character that cannot be seen written out, so that two texts that differ look different."""
+    """Escape invisible characters, so that different texts look different."""
     return "".join(_visible(char) for char in text)
 
 
 def one_line(text: str) -> str:
-    """The same where a name stands, or anything else that must not begin a line of its own."""
+    """Escape invisible characters and line breaks, for names and other text within a line."""
     return exact(text).replace("\n", "\\u000a").replace("\t", "\\u0009")
 
 
 def as_json(value: Any) -> str:
-    """A JSON value over several lines, whole and exact."""
+    """A JSON value over several lines, escaped and never truncated."""
     return exact(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
 def command_line(words: tuple[str, ...]) -> str:
-    """A command as a shell would take it, whole."""
+    """A command with shell quoting, never truncated."""
     import shlex
 
     return one_line(shlex.join(words))
 
 
 def indented(text: str, margin: str = MARGIN) -> str:
-    """Every line with a margin; no line is cut."""
+    """Add a margin to every line."""
     return "\n".join(margin + line for line in exact(text).split("\n"))
 
 
 def wrapped(text: str, width: int, margin: str = MARGIN) -> str:
-    """A text in words, wrapped to the terminal."""
+    """Wrap text to the terminal."""
     room = max(width - len(margin) - 1, 20)
     lines = (textwrap.wrap(line, room, break_on_hyphens=False) or [""] for line in exact(text).strip().split("\n"))
     return "\n".join(margin + part for line in lines for part in line)
 
 
 def rule(title: str, width: int) -> str:
-    """A line across the terminal with words in it."""
+    """A horizontal rule with a title."""
     head = f"── {one_line(title)} "
     return head + "─" * max(min(width, 80) - len(head) - 1, 2)
 
 
 def counted(number: int, thing: str) -> str:
-    """So many things."""
+    """A number and a noun."""
     return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def shortened(text: str, room: int) -> str:
-    """A text on one line that says so where something is left out."""
+    """Text on one line, truncated with an ellipsis."""
     line = " ".join(exact(text).split())
     return line if len(line) <= room else line[: max(room - 1, 1)] + "…"
 
 
 def _visible(char: str) -> str:
-    if char in "\n\t" or (char not in _BLANK and unicodedata.category(char) not in _UNSEEN):
+    if char in "\n\t" or (char not in _INVISIBLE_LETTERS and unicodedata.category(char) not in _INVISIBLE_CATEGORIES):
         return char
     code = ord(char)
     # As JSON writes it, where JSON has such a form.

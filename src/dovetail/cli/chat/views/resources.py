@@ -1,17 +1,16 @@
-"""`/resources`: what there is to read, by server; reading, saving, attaching and watching it."""
+"""`/resources` and the commands to read, save, attach and watch resources."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from dovetail.cli.chat.new_file import new_file
-from dovetail.cli.chat.resource_links import Link
-from dovetail.cli.chat.session import Session
-from dovetail.cli.chat.ui.contract import Interrupted, Row, Suggestion, back
+from dovetail.cli.chat.session import ChatSession, NumberedResource
+from dovetail.cli.chat.ui.contract import Interrupted, Row, Suggestion, ask_back_to_list
+from dovetail.cli.chat.views.results import write_new_file
 from dovetail.cli.parser import UsageError
-from dovetail.cli.terminal.contents import bytes_of
-from dovetail.cli.terminal.terminal import Closed
+from dovetail.cli.terminal.contents import contents_bytes
+from dovetail.cli.terminal.terminal import InputClosed
 
 from .rendering import one_line, rule
 from .results import show_blocks
@@ -22,13 +21,13 @@ if TYPE_CHECKING:
 _KEYS = {"enter": "read", "w": "watch", "t": "attach", "s": "save"}
 
 
-async def resources(session: Session, words: list[str]) -> None:
-    """Show resources and templates, and do what the person wants with one."""
+async def resources(session: ChatSession, words: list[str]) -> None:
+    """List resources and templates, and run actions on them."""
     at = 0
     while True:
         found: list[HostResource | HostTemplate] = [*await session.host.resources(), *await session.host.templates()]
         found.sort(key=lambda item: item.server)
-        choice = await session.surface.pick("Resources", [_row(session, item) for item in found], _KEYS, at)
+        choice = await session.ui.pick("Resources", [_row(session, item) for item in found], _KEYS, at)
         if choice is None:
             return
         at = choice.row
@@ -36,54 +35,54 @@ async def resources(session: Session, words: list[str]) -> None:
         if link is None:
             continue
         await _ACTIONS[choice.key](session, link)
-        if choice.key == "enter" and not await back(session.surface):
+        if choice.key == "enter" and not await ask_back_to_list(session.ui):
             return
 
 
-async def read(session: Session, words: list[str]) -> None:
+async def read(session: ChatSession, words: list[str]) -> None:
     """Read a resource, by its number or by server and URI."""
     await _read(session, session.links.find(words))
 
 
-async def attach(session: Session, words: list[str]) -> None:
-    """Send a resource along with the next message; without words, say what goes along."""
+async def attach(session: ChatSession, words: list[str]) -> None:
+    """Attach a resource to the next message; without words, list the attached ones."""
     if words:
         await _attach(session, session.links.find(words))
         return
-    _say_each(session, session.attached, "goes along with your next message", "Nothing is attached")
+    _say_each(session, session.attached, "will be sent with your next message", "Nothing is attached")
 
 
-async def save(session: Session, words: list[str]) -> None:
+async def save(session: ChatSession, words: list[str]) -> None:
     """Write a resource to a file: its number, or server and URI, then the file."""
     if len(words) not in (2, 3):
         raise UsageError("/save NUMBER FILE, or /save SERVER URI FILE")
     await _write(session, session.links.find(words[:-1]), words[-1])
 
 
-async def watch(session: Session, words: list[str]) -> None:
-    """Hear of changes of a resource, or no more; without words, say what is watched."""
+async def watch(session: ChatSession, words: list[str]) -> None:
+    """Subscribe to a resource or unsubscribe; without words, list the watched ones."""
     if words:
         await _watch(session, session.links.find(words))
         return
     _say_each(session, session.watched, "is watched", "Nothing is watched")
 
 
-async def links(session: Session, words: list[str]) -> None:
-    """The resources that came by, with their numbers."""
+async def links(session: ChatSession, words: list[str]) -> None:
+    """List the numbered resources."""
     for number, link in enumerate(session.links.all(), start=1):
-        session.surface.say("  ", ("name", f"[{number}]"), f" {link.server} {one_line(link.uri)} {one_line(link.name)}")
+        session.ui.say("  ", ("name", f"[{number}]"), f" {link.server} {one_line(link.uri)} {one_line(link.name)}")
     if not session.links.all():
-        session.surface.say(("dim", "  No resource was linked to yet."))
+        session.ui.say(("dim", "  No resource has a number yet."))
 
 
-def _say_each(session: Session, links: Collection[Link], what: str, nothing: str) -> None:
+def _say_each(session: ChatSession, links: Collection[NumberedResource], what: str, nothing: str) -> None:
     for link in links:
-        session.surface.say(f"  {one_line(link.uri)} of {link.server} {what}.")
+        session.ui.say(f"  {one_line(link.uri)} of {link.server} {what}.")
     if not links:
-        session.surface.say(("dim", f"  {nothing}."))
+        session.ui.say(("dim", f"  {nothing}."))
 
 
-def _row(session: Session, item: HostResource | HostTemplate) -> Row:
+def _row(session: ChatSession, item: HostResource | HostTemplate) -> Row:
     from dovetail.host.catalogue import HostTemplate
 
     if isinstance(item, HostTemplate):
@@ -92,20 +91,20 @@ def _row(session: Session, item: HostResource | HostTemplate) -> Row:
     return Row(item.resource.uri, item.server, "~ " if watched else "  ", item.resource.title or item.resource.name)
 
 
-async def _link(session: Session, item: HostResource | HostTemplate) -> Link | None:
-    """The resource that is meant; of a template, the person says the rest."""
+async def _link(session: ChatSession, item: HostResource | HostTemplate) -> NumberedResource | None:
+    """The chosen resource; for a template the user enters the variables."""
     from dovetail.host.catalogue import HostTemplate
 
     if not isinstance(item, HostTemplate):
-        return Link(item.server, item.resource.uri, item.resource.title or item.resource.name)
+        return NumberedResource(item.server, item.resource.uri, item.resource.title or item.resource.name)
     try:
         uri = await _expanded(session, item)
-    except (Closed, Interrupted):
+    except (InputClosed, Interrupted):
         return None
-    return Link(item.server, uri, item.template.name)
+    return NumberedResource(item.server, uri, item.template.name)
 
 
-async def _expanded(session: Session, item: HostTemplate) -> str:
+async def _expanded(session: ChatSession, item: HostTemplate) -> str:
     from dovetail.uri_template.template import UriTemplate
 
     template = UriTemplate(item.template.uri_template)
@@ -118,48 +117,48 @@ async def _expanded(session: Session, item: HostTemplate) -> str:
             )
             return [Suggestion(value, len(typed)) for value in found.values]
 
-        values[name] = await session.surface.ask(f"  {name}: ", suggest=suggest)
+        values[name] = await session.ui.prompt(f"  {name}: ", suggest=suggest)
     return template.expand(values)
 
 
-async def _read(session: Session, link: Link) -> None:
+async def _read(session: ChatSession, link: NumberedResource) -> None:
     result = await session.host.read(link.server, link.uri)
     number = session.links.add(link)
-    session.surface.say(("strong", rule(f"[{number}] {link.uri} of {link.server}", session.surface.width)))
+    session.ui.say(("strong", rule(f"[{number}] {link.uri} of {link.server}", session.ui.width)))
     show_blocks(session, link.server, result.contents)
-    session.surface.say(("dim", f"  /attach {number} sends it along, /save {number} FILE writes it down"))
+    session.ui.say(("dim", f"  /attach {number} attaches it, /save {number} FILE saves it"))
 
 
-async def _attach(session: Session, link: Link) -> None:
+async def _attach(session: ChatSession, link: NumberedResource) -> None:
     if link not in session.attached:
         session.attached.append(link)
-    session.surface.say(f"  {one_line(link.uri)} goes along with your next message.")
+    session.ui.say(f"  {one_line(link.uri)} will be sent with your next message.")
 
 
-async def _save(session: Session, link: Link) -> None:
+async def _save(session: ChatSession, link: NumberedResource) -> None:
     try:
-        name = await session.surface.ask("  into the file: ")
-    except (Closed, Interrupted):
+        name = await session.ui.prompt("  file: ")
+    except (InputClosed, Interrupted):
         return
     if name:
         await _write(session, link, name)
 
 
-async def _write(session: Session, link: Link, name: str) -> None:
-    content = bytes_of((await session.host.read(link.server, link.uri)).contents)
-    session.surface.say(f"  {len(content)} bytes are in {new_file(name, content)}.")
+async def _write(session: ChatSession, link: NumberedResource, name: str) -> None:
+    content = contents_bytes((await session.host.read(link.server, link.uri)).contents)
+    session.ui.say(f"  Wrote {len(content)} bytes to {write_new_file(name, content)}.")
 
 
-async def _watch(session: Session, link: Link) -> None:
+async def _watch(session: ChatSession, link: NumberedResource) -> None:
     known = next((each for each in session.watched if (each.server, each.uri) == (link.server, link.uri)), None)
     if known is not None:
         await session.host.unsubscribe(link.server, link.uri)
         session.watched.remove(known)
-        session.surface.say(f"  {one_line(link.uri)} is not watched any more.")
+        session.ui.say(f"  {one_line(link.uri)} is no longer watched.")
         return
     await session.host.subscribe(link.server, link.uri)
     session.watched.append(link)
-    session.surface.say(f"  {one_line(link.uri)} of {link.server} is watched.")
+    session.ui.say(f"  {one_line(link.uri)} of {link.server} is watched.")
 
 
 _ACTIONS = {"enter": _read, "w": _watch, "t": _attach, "s": _save}

@@ -1,11 +1,11 @@
-"""`/servers`: how each server is, and starting, stopping and trusting them."""
+"""`/servers`: list, restart, enable and trust servers."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dovetail.cli.chat.session import Session
-from dovetail.cli.chat.ui.contract import Row, back
+from dovetail.cli.chat.session import ChatSession
+from dovetail.cli.chat.ui.contract import Row, ask_back_to_list
 
 from .log import log
 from .rendering import counted, exact, one_line, rule
@@ -13,19 +13,19 @@ from .rendering import counted, exact, one_line, rule
 if TYPE_CHECKING:
     from dovetail.host.events import ServerStatus
 
-_KEYS = {"enter": "look", "r": "restart", "e": "enable/disable", "t": "trust/distrust", "l": "log"}
+_KEYS = {"enter": "details", "r": "restart", "e": "enable/disable", "t": "trust/distrust", "l": "log"}
 _MARKS = {"ready": "+", "failed": "!", "waiting": "!", "asking": "?", "starting": "…", "idle": " ", "disabled": "-"}
 
 
-async def servers(session: Session, words: list[str]) -> None:
-    """Show the servers, and do what the person wants with them."""
+async def servers(session: ChatSession, words: list[str]) -> None:
+    """List the servers and run actions on them."""
     at, host = 0, session.host
     while True:
-        found = list(host.servers.values())
-        choice = await session.surface.pick("Servers", [_row(status) for status in found], _KEYS, at)
+        statuses = list(host.servers.values())
+        choice = await session.ui.pick("Servers", [_row(status) for status in statuses], _KEYS, at)
         if choice is None:
             return
-        at, status = choice.row, found[choice.row]
+        at, status = choice.row, statuses[choice.row]
         if choice.key == "r":
             await host.restart(status.key)
         elif choice.key == "e":
@@ -35,20 +35,20 @@ async def servers(session: Session, words: list[str]) -> None:
         elif choice.key == "t":
             await _trust(session, status)
         else:
-            await log(session, [status.key]) if choice.key == "l" else _look(session, status)
-            if not await back(session.surface):
+            await log(session, [status.key]) if choice.key == "l" else _show_details(session, status)
+            if not await ask_back_to_list(session.ui):
                 return
 
 
 def summary(status: ServerStatus) -> str:
-    """How a server is, on one line."""
+    """The state of a server on one line."""
     parts = [status.state]
     if status.state == "ready":
         parts += [f"{status.revision}", counted(status.tools, "tool")]
     if status.trusted:
         parts.append("trusted")
     if status.quarantined:
-        parts.append(f"{status.quarantined} held back")
+        parts.append(f"{status.quarantined} withheld")
     if status.error and status.state != "ready":
         parts.append(one_line(status.error))
     return ", ".join(parts)
@@ -58,21 +58,21 @@ def _row(status: ServerStatus) -> Row:
     return Row(status.key, mark=_MARKS[status.state], note=summary(status))
 
 
-async def _trust(session: Session, status: ServerStatus) -> None:
+async def _trust(session: ChatSession, status: ServerStatus) -> None:
     if status.trusted:
         await session.host.trust(status.key, False)
         return
-    session.surface.say(("warn", f"  What {status.key} says of its tools would be believed: those that it calls"))
-    session.surface.say(("warn", "  read-only would run without a question."))
-    if await session.surface.key({"y": f"trust {status.key}", "n": "no"}) == "y":
+    session.ui.say(("warn", f"  The annotations of {status.key} would be trusted: tools that it marks as"))
+    session.ui.say(("warn", "  read-only would run without approval."))
+    if await session.ui.key({"y": f"trust {status.key}", "n": "no"}) == "y":
         await session.host.trust(status.key, True)
 
 
-def _look(session: Session, status: ServerStatus) -> None:
+def _show_details(session: ChatSession, status: ServerStatus) -> None:
     import time
 
-    say = session.surface.say
-    say(("strong", rule(f"{status.key}: {status.state}", session.surface.width)))
+    say = session.ui.say
+    say(("strong", rule(f"{status.key}: {status.state}", session.ui.width)))
     since = time.strftime("%H:%M:%S", time.localtime(status.since)) if status.since else "the beginning"
     say(f"  since {since}, {counted(status.restarts, 'restart')}")
     if status.revision:

@@ -1,4 +1,4 @@
-"""`/tools`: which tools there are, which are on, which are held back and why; and running one by hand."""
+"""`/tools` and `/call`: list, enable, approve and call tools."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dovetail.cli.chat import tool_form
 from dovetail.cli.chat.dialogs import difference
-from dovetail.cli.chat.session import Session
-from dovetail.cli.chat.ui.contract import Interrupted, Row, back
+from dovetail.cli.chat.session import ChatSession
+from dovetail.cli.chat.ui.contract import Interrupted, Row, ask_back_to_list
 from dovetail.cli.parser import UsageError
-from dovetail.cli.terminal.terminal import Closed
+from dovetail.cli.terminal.terminal import InputClosed
 
 from .rendering import as_json, exact, indented, one_line, rule
 from .results import show_result
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dovetail.host.catalogue import HostTool
     from dovetail.host.consent.definition_review import Withheld
 
-_KEYS = {"space": "on/off", "enter": "look", "r": "run", "a": "approve"}
+_KEYS = {"space": "on/off", "enter": "details", "r": "run", "a": "approve"}
 
 
 class _Item(NamedTuple):
@@ -30,12 +30,12 @@ class _Item(NamedTuple):
     withheld: Withheld | None = None
 
 
-async def tools(session: Session, words: list[str]) -> None:
-    """Show the tools, and do what the person wants with them."""
+async def tools(session: ChatSession, words: list[str]) -> None:
+    """List the tools and run actions on them."""
     at = 0
     while True:
         items = await _items(session)
-        choice = await session.surface.pick("Tools", [_row(item) for item in items], _KEYS, at)
+        choice = await session.ui.pick("Tools", [_row(item) for item in items], _KEYS, at)
         if choice is None:
             return
         at, item = choice.row, items[choice.row]
@@ -44,13 +44,13 @@ async def tools(session: Session, words: list[str]) -> None:
         elif choice.key == "a":
             await _approve(session, item)
         else:
-            await _run(session, item) if choice.key == "r" else _look(session, item)
-            if not await back(session.surface):
+            await _run(session, item) if choice.key == "r" else _show_details(session, item)
+            if not await ask_back_to_list(session.ui):
                 return
 
 
-async def call(session: Session, words: list[str]) -> None:
-    """Call a tool by its name, with `key=value` words or, without any, a form."""
+async def call(session: ChatSession, words: list[str]) -> None:
+    """Call a tool by name, with `key=value` words or a form."""
     from dovetail.cli.options.values import read_arguments
 
     if not words:
@@ -63,7 +63,7 @@ async def call(session: Session, words: list[str]) -> None:
 
 
 def find_tool(tools: Sequence[HostTool], word: str) -> HostTool:
-    """The tool of a name; what its server calls it will do where no other server has one of that name."""
+    """Find a tool by its name in the host, or by its own name if that is unique."""
     found = [tool for tool in tools if tool.name == word] or [tool for tool in tools if tool.tool.name == word]
     if len(found) == 1:
         return found[0]
@@ -73,38 +73,38 @@ def find_tool(tools: Sequence[HostTool], word: str) -> HostTool:
 
     names = {name: tool.name for tool in tools for name in (tool.name, tool.tool.name)}
     near = difflib.get_close_matches(word, names, 1)
-    hint = f"did you mean {names[near[0]]}?" if near else "/tools shows those that there are"
+    hint = f"did you mean {names[near[0]]}?" if near else "/tools lists them"
     raise UsageError(f"there is no tool {word}; {hint}")
 
 
-async def run_tool(session: Session, tool: HostTool, arguments: dict[str, object] | None = None) -> None:
-    """Call a tool in the name of the person; the rules hold for them too."""
+async def run_tool(session: ChatSession, tool: HostTool, arguments: dict[str, object] | None = None) -> None:
+    """Call a tool on behalf of the user; the policy applies."""
     from dovetail.host.error_results import RefusedResult
 
-    surface = session.surface
+    ui = session.ui
     if arguments is None:
         try:
-            arguments = await tool_form.fill(surface, tool.tool.input_schema)
-        except (Closed, Interrupted):
+            arguments = await tool_form.fill(ui, tool.tool.input_schema)
+        except (InputClosed, Interrupted):
             arguments = None
     if arguments is None:
         return
 
     def progress(done: float, total: float | None, message: str | None) -> None:
-        surface.progress(tool.name, done, total, f"{tool.tool.name}: {message or ''}")
+        ui.progress(tool.name, done, total, f"{tool.tool.name}: {message or ''}")
 
     try:
         result = await session.host.call(tool.name, arguments, progress=progress, check=False)
     finally:
-        surface.end_progress()
+        ui.end_progress()
     if isinstance(result, RefusedResult):
-        # What follows its first line is for models.
-        surface.say(("warn", f"  x {one_line(result.text.partition(chr(10))[0])}"))
+        # Only the first line is for users.
+        ui.say(("warn", f"  x {one_line(result.text.partition(chr(10))[0])}"))
     else:
         show_result(session, tool.server, result)
 
 
-async def _items(session: Session) -> list[_Item]:
+async def _items(session: ChatSession) -> list[_Item]:
     host = session.host
     items = [_Item(tool.server, tool.tool.name, tool, on=True) for tool in await host.tools()]
     items += [_Item(tool.server, tool.tool.name, tool) for tool in host.switched_off()]
@@ -115,47 +115,45 @@ async def _items(session: Session) -> list[_Item]:
 def _row(item: _Item) -> Row:
     if item.withheld is not None:
         kind = "" if item.withheld.kind == "tool" else f"{item.withheld.kind}, "
-        return Row(item.name, item.server, "[!]", f"{kind}held back: {_why(item.withheld)}")
+        return Row(item.name, item.server, "[!]", f"{kind}withheld: {_reason(item.withheld)}")
     assert item.tool is not None
     about = (item.tool.tool.description or item.tool.tool.title or "").strip().split("\n")[0]
     return Row(item.name, item.server, "[x]" if item.on else "[ ]", about)
 
 
-def _why(held: Withheld) -> str:
-    return "; ".join(held.concerns) or "it is not what was approved"
+def _reason(held: Withheld) -> str:
+    return "; ".join(held.concerns) or "it differs from what was approved"
 
 
-async def _switch(session: Session, item: _Item) -> None:
+async def _switch(session: ChatSession, item: _Item) -> None:
     if item.tool is None:
-        session.surface.say(("warn", f"  {one_line(item.name)} is held back; approve it first (a)."))
+        session.ui.say(("warn", f"  {one_line(item.name)} is withheld; approve it first (a)."))
         return
     await session.host.set_tool(item.server, item.name, not item.on)
 
 
-async def _run(session: Session, item: _Item) -> None:
+async def _run(session: ChatSession, item: _Item) -> None:
     if item.tool is None or not item.on:
-        session.surface.say(
-            ("warn", f"  {one_line(item.name)} cannot be run: it is {'off' if item.tool else 'held back'}.")
-        )
+        session.ui.say(("warn", f"  {one_line(item.name)} cannot be run: it is {'off' if item.tool else 'withheld'}."))
         return
-    session.surface.say(("strong", rule(f"{item.server}: {item.name}", session.surface.width)))
+    session.ui.say(("strong", rule(f"{item.server}: {item.name}", session.ui.width)))
     await run_tool(session, item.tool)
 
 
-async def _approve(session: Session, item: _Item) -> None:
+async def _approve(session: ChatSession, item: _Item) -> None:
     if item.withheld is None:
-        session.surface.say(f"  {one_line(item.name)} is as it was approved.")
+        session.ui.say(f"  {one_line(item.name)} is already approved.")
         return
-    _look(session, item)
-    if await session.surface.key({"y": "take it up", "n": "leave it"}) == "y":
+    _show_details(session, item)
+    if await session.ui.key({"y": "accept", "n": "cancel"}) == "y":
         held = item.withheld
         await session.host.approve(item.server, held.kind, held.name, held.digest)
 
 
-def _look(session: Session, item: _Item) -> None:
-    """The whole of a definition."""
-    say = session.surface.say
-    say(("strong", rule(f"{item.server}: {item.name}", session.surface.width)))
+def _show_details(session: ChatSession, item: _Item) -> None:
+    """Show the full definition."""
+    say = session.ui.say
+    say(("strong", rule(f"{item.server}: {item.name}", session.ui.width)))
     if item.withheld is not None:
         for concern in item.withheld.concerns:
             say(("bad", f"  ! {one_line(concern)}"))
@@ -169,7 +167,7 @@ def _look(session: Session, item: _Item) -> None:
         say(f"  title: {one_line(tool.title)}")
     say(indented(exact(tool.description or "It has no description.")))
     if tool.annotations is not None:
-        say(("strong", "  what the server says of it:"))
+        say(("strong", "  annotations:"))
         say(indented(as_json(tool.annotations)))
     say(("strong", "  input schema:"))
     say(indented(as_json(tool.input_schema)))

@@ -75,7 +75,7 @@ async def test_in_and_about_and_out(desk: Desk) -> None:
         assert done.code == 0
         [_, _, row] = done.out.splitlines()
         assert row.split()[:4] == [server.url, "(default)", server.base, "until"]
-        assert row.endswith("UTC, renewed by itself")
+        assert row.endswith("UTC, refreshed automatically")
         done = await desk.does("logout", server.url)
         assert (done.code, done.out) == (0, f"Logged out at {server.url}.\n")
         assert server.revoked == ["r1"]
@@ -173,14 +173,14 @@ def visit(place: str, path: str) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (("login", "server.py"), 1, "there are logins at servers behind a URL"),
-        (("accounts", "python server.py"), 1, "there are logins at servers behind a URL"),
+        (("login", "server.py"), 1, "only servers at a URL"),
+        (("accounts", "python server.py"), 1, "only servers at a URL"),
         (("logout", "https://a.example/mcp"), 5, "There is no such login"),
         (("logout", "https://a.example/mcp", "--all"), 5, "There is no such login"),
-        (("logout", "https://a.example/mcp", "--all", "--account", "x"), 1, "do not go together"),
+        (("logout", "https://a.example/mcp", "--all", "--account", "x"), 1, "exclude each other"),
         (("login", "https://a.example/mcp", "--client-secret-env", "NO_SUCH"), 1, "NO_SUCH"),
-        (("ping", "https://a.example/mcp", "--account", "a", "--token-env", "B"), 1, "take one"),
-        (("ping", "server.py", "--account", "a"), 1, "there are logins at servers behind a URL"),
+        (("ping", "https://a.example/mcp", "--account", "a", "--token-env", "B"), 1, "use one"),
+        (("ping", "server.py", "--account", "a"), 1, "only servers at a URL"),
     ],
 )
 def test_what_cannot_be(words: tuple[str, ...], code: int, told: str, desk: Desk) -> None:
@@ -198,7 +198,7 @@ async def test_a_server_that_wants_no_login(desk: Desk) -> None:
     async with modern() as site:
         done = await desk.logs_in(site.url)
         assert done.code == 3
-        assert "lets everybody in, and offers no login" in done.err
+        assert "needs no login and offers none" in done.err
 
 
 async def test_a_user_who_says_no(desk: Desk) -> None:
