@@ -22,17 +22,17 @@ class TestPollable:
         with left, right:
             assert pollable(left.fileno())
 
-    def test_a_file_is_not(self, tmp_path: Path) -> None:
+    def test_a_file_is_not_polled(self, tmp_path: Path) -> None:
         with (tmp_path / "file").open("wb") as file:
             assert not pollable(file.fileno())
 
-    def test_a_terminal_is_not(self) -> None:
+    def test_a_terminal_is_not_polled(self) -> None:
         ours, theirs = os.openpty()
         assert not pollable(theirs)
         os.close(ours)
         os.close(theirs)
 
-    def test_what_stderr_shares_is_not(self, pipe: Pipe, capfd: pytest.CaptureFixture[str]) -> None:
+    def test_a_pipe_shared_with_stderr_is_not_polled(self, pipe: Pipe, capfd: pytest.CaptureFixture[str]) -> None:
         kept = os.dup(2)
         try:
             os.dup2(pipe.writing, 2)
@@ -42,7 +42,7 @@ class TestPollable:
             os.close(kept)
         assert pollable(pipe.writing)
 
-    async def test_the_kind_follows(self, pipe: Pipe, tmp_path: Path) -> None:
+    async def test_sources_and_sinks_are_made_to_fit_their_descriptor(self, pipe: Pipe, tmp_path: Path) -> None:
         assert isinstance(line_sink(pipe.writing, lambda reason: None), PolledSink)
         seen = Collector()
         assert isinstance(line_source(pipe.reading, 10, seen.take, seen.disconnected), PolledSource)

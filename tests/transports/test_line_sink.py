@@ -28,14 +28,14 @@ def drain(fd: int, wanted: int) -> bytes:
 
 @sinks
 class TestWriting:
-    async def test_lines_go_out_in_order_each_with_its_newline(self, kind: type[Sink], pipe: Pipe) -> None:
+    async def test_lines_are_written_in_order_each_with_its_newline(self, kind: type[Sink], pipe: Pipe) -> None:
         sink = kind(pipe.writing, lambda reason: None)
         for n in range(1000):
             sink.send(b"%d" % n)
         await sink.finish()
         assert os.read(pipe.reading, 1 << 20) == b"".join(b"%d\n" % n for n in range(1000))
 
-    async def test_a_reader_that_lags_is_congestion_and_reading_ends_it(self, kind: type[Sink], pipe: Pipe) -> None:
+    async def test_a_slow_reader_congests_the_sink_until_it_has_read(self, kind: type[Sink], pipe: Pipe) -> None:
         sink = kind(pipe.writing, lambda reason: None)
         assert not sink.congested
         await sink.drained()
@@ -52,7 +52,7 @@ class TestWriting:
         assert not sink.congested
         await sink.finish()
 
-    async def test_a_reader_that_goes_away_is_told_once(self, kind: type[Sink], pipe: Pipe) -> None:
+    async def test_a_reader_that_goes_away_is_reported_once(self, kind: type[Sink], pipe: Pipe) -> None:
         lost = Collector()
         sink = kind(pipe.writing, lost.disconnected)
         pipe.close(pipe.reading)
@@ -67,7 +67,7 @@ class TestWriting:
         await sink.finish()
         assert len(lost.ends) == 1
 
-    async def test_waiting_ends_when_the_reader_goes_away(self, kind: type[Sink], pipe: Pipe) -> None:
+    async def test_a_waiting_sender_goes_on_when_the_reader_goes_away(self, kind: type[Sink], pipe: Pipe) -> None:
         sink = kind(pipe.writing, lambda reason: None)
         for _ in range(4):
             sink.send(b"x" * (1 << 20))
@@ -76,7 +76,7 @@ class TestWriting:
         pipe.close(pipe.reading)
         await asyncio.wait_for(waiting, PATIENCE)
 
-    async def test_finishing_does_not_wait_for_ever(
+    async def test_finishing_waits_for_a_bounded_time(
         self, kind: type[Sink], pipe: Pipe, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("dovetail.transports.line_sink._CLOSE_SECONDS", 0.1)
@@ -87,9 +87,7 @@ class TestWriting:
         sink.send(b"too late")
         pipe.close(pipe.reading)
 
-    async def test_what_was_given_before_the_loop_turned_is_written_with_one_call(
-        self, kind: type[Sink], pipe: Pipe
-    ) -> None:
+    async def test_lines_of_one_turn_of_the_loop_are_written_together(self, kind: type[Sink], pipe: Pipe) -> None:
         sink = kind(pipe.writing, lambda reason: None)
         sink.send(b"one")
         sink.send(b"two")
@@ -108,7 +106,7 @@ async def test_a_flush_writes_before_the_loop_turns(pipe: Pipe) -> None:
     assert os.read(pipe.reading, 100) == b"again\n"
 
 
-async def test_threads_end_with_their_stream(pipe: Pipe) -> None:
+async def test_threads_of_a_source_and_a_sink_end_with_them(pipe: Pipe) -> None:
     names = {"dovetail-read", "dovetail-write"}
     before = set(threading.enumerate())
     _, seen = start(ThreadedSource, pipe.reading)

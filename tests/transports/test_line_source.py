@@ -16,7 +16,7 @@ sources = pytest.mark.parametrize("kind", [PolledSource, ThreadedSource])
 
 @sources
 class TestReading:
-    async def test_lines_come_whole_and_the_end_once(self, kind: type[Source], pipe: Pipe) -> None:
+    async def test_lines_are_delivered_whole_and_the_end_once(self, kind: type[Source], pipe: Pipe) -> None:
         _, seen = start(kind, pipe.reading)
         os.write(pipe.writing, b"one\ntw")
         await seen.count(1)
@@ -26,7 +26,9 @@ class TestReading:
         assert seen.lines == [b"one", b"two", b"three"]
         assert seen.ends == [None]
 
-    async def test_a_line_above_the_limit_is_told_by_its_ends(self, kind: type[Source], pipe: Pipe) -> None:
+    async def test_a_line_above_the_limit_is_reported_by_its_beginning_and_end(
+        self, kind: type[Source], pipe: Pipe
+    ) -> None:
         _, seen = start(kind, pipe.reading, limit=10)
         os.write(pipe.writing, b"x" * 5000 + b"\nshort\n")
         await seen.count(2)
@@ -36,7 +38,7 @@ class TestReading:
         pipe.close(pipe.writing)
         await seen.end()
 
-    async def test_a_pause_in_the_midst_of_a_chunk_is_obeyed_at_once(self, kind: type[Source], pipe: Pipe) -> None:
+    async def test_pausing_within_a_chunk_takes_effect_at_once(self, kind: type[Source], pipe: Pipe) -> None:
         source, seen = start(kind, pipe.reading)
         seen.on_line = lambda line: source.pause() if line in (b"2", b"4") else None
         os.write(pipe.writing, b"1\n2\n3\n4\n5\n")
@@ -67,7 +69,7 @@ class TestReading:
         source.resume()
         await seen.end()
 
-    async def test_what_is_not_read_stays_in_the_pipe(self, kind: type[Source], pipe: Pipe) -> None:
+    async def test_a_paused_source_leaves_input_in_the_pipe(self, kind: type[Source], pipe: Pipe) -> None:
         source, seen = start(kind, pipe.reading)
         source.pause()
         os.set_blocking(pipe.writing, False)
@@ -95,7 +97,7 @@ class TestReading:
         pipe.close(pipe.writing)
         await seen.end()
 
-    async def test_stopping_in_the_midst_of_a_chunk_ends_it(self, kind: type[Source], pipe: Pipe) -> None:
+    async def test_a_source_stopped_within_a_chunk_delivers_no_more(self, kind: type[Source], pipe: Pipe) -> None:
         source, seen = start(kind, pipe.reading)
         source.pause()
         os.write(pipe.writing, b"1\n2\n3\n")
@@ -105,7 +107,7 @@ class TestReading:
         await settled()
         assert (seen.lines, seen.ends) == ([], [])
 
-    async def test_dropping_reads_on_and_looks_at_nothing(self, kind: type[Source], pipe: Pipe) -> None:
+    async def test_a_discarding_source_reads_and_delivers_nothing(self, kind: type[Source], pipe: Pipe) -> None:
         source, seen = start(kind, pipe.reading)
         source.pause()
         source.discard()
@@ -114,7 +116,7 @@ class TestReading:
         await seen.end()
         assert seen.lines == []
 
-    async def test_a_descriptor_that_cannot_be_read_is_an_end_with_a_reason(
+    async def test_a_descriptor_that_cannot_be_read_ends_the_source_with_a_reason(
         self, kind: type[Source], pipe: Pipe
     ) -> None:
         # The write end of a pipe: polled as readable once its reader has gone, and never readable.
@@ -125,7 +127,7 @@ class TestReading:
         assert "reading failed" in seen.ends[0]
 
 
-async def test_what_has_arrived_can_be_read_to_its_end_without_waiting(pipe: Pipe) -> None:
+async def test_available_input_can_be_read_without_waiting(pipe: Pipe) -> None:
     source, seen = start(PolledSource, pipe.reading)
     os.write(pipe.writing, b"x\n" * 5000 + b"last")
     source.read_available()

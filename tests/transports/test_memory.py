@@ -17,7 +17,7 @@ def opened() -> tuple[MemoryChannel, MemoryChannel, Collector]:
     return ours, theirs, seen
 
 
-async def test_what_one_end_sends_the_other_receives_in_order() -> None:
+async def test_lines_arrive_at_the_other_end_in_order() -> None:
     ours, theirs, seen = opened()
     back = Collector()
     ours.open(back)
@@ -31,7 +31,7 @@ async def test_what_one_end_sends_the_other_receives_in_order() -> None:
     assert back.lines == [b"hello"]
 
 
-async def test_what_is_sent_before_the_other_end_opens_is_not_lost() -> None:
+async def test_lines_sent_before_the_other_end_opens_are_delivered_then() -> None:
     ours, theirs = memory_pair()
     ours.send(b"early")
     await settled()
@@ -58,7 +58,7 @@ async def test_an_end_that_does_not_read_congests_the_other() -> None:
     assert len(seen.lines) == 2
 
 
-async def test_a_pause_between_two_lines_is_obeyed_and_keeps_the_order() -> None:
+async def test_pausing_between_two_lines_takes_effect_at_once_and_keeps_the_order() -> None:
     ours, theirs, seen = opened()
     seen.on_line = lambda line: theirs.pause() if line == b"2" else ours.send(b"4") if line == b"1" else None
     for line in (b"1", b"2", b"3"):
@@ -71,7 +71,7 @@ async def test_a_pause_between_two_lines_is_obeyed_and_keeps_the_order() -> None
     assert seen.lines == [b"1", b"2", b"3", b"4"]
 
 
-async def test_closing_is_told_after_everything_that_was_sent() -> None:
+async def test_the_other_end_is_disconnected_after_it_has_received_everything() -> None:
     ours, _, seen = opened()
     ours.send(b"last")
     await ours.close()
@@ -82,7 +82,7 @@ async def test_closing_is_told_after_everything_that_was_sent() -> None:
     assert len(seen.ends) == 1
 
 
-async def test_the_other_end_learns_why() -> None:
+async def test_the_other_end_is_disconnected_with_the_reason_of_this_end() -> None:
     ours, _, seen = opened()
     ours.reason = "out of order"
     await ours.close()
@@ -90,7 +90,7 @@ async def test_the_other_end_learns_why() -> None:
     assert seen.ends == ["out of order"]
 
 
-async def test_a_paused_end_is_told_only_after_it_has_read() -> None:
+async def test_a_paused_end_is_disconnected_only_after_it_has_read() -> None:
     ours, theirs, seen = opened()
     theirs.pause()
     ours.send(b"unread")
@@ -102,7 +102,7 @@ async def test_a_paused_end_is_told_only_after_it_has_read() -> None:
     assert seen.lines == [b"unread"]
 
 
-async def test_nothing_is_received_or_kept_after_closing() -> None:
+async def test_a_closed_end_receives_and_keeps_nothing() -> None:
     ours, theirs, seen = opened()
     await theirs.close()
     for _ in range(10):
@@ -113,7 +113,7 @@ async def test_nothing_is_received_or_kept_after_closing() -> None:
     await ours.drained()
 
 
-async def test_waiting_ends_when_either_end_closes() -> None:
+async def test_a_waiting_sender_goes_on_when_either_end_closes() -> None:
     for closing in (0, 1):
         ends = memory_pair()
         ends[0].send(b"x" * (HIGH_WATER + 1))

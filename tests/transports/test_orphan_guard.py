@@ -48,7 +48,7 @@ def watch(process: subprocess.Popen[bytes]) -> OrphanGuard:
     return guard
 
 
-def test_dismissed_it_leaves_the_group_alone_and_is_gone(process: subprocess.Popen[bytes]) -> None:
+def test_a_dismissed_guard_exits_and_leaves_the_group_alone(process: subprocess.Popen[bytes]) -> None:
     guard = watch(process)
     guard.dismiss()
     assert not alive(shell_of(guard).pid)
@@ -56,14 +56,14 @@ def test_dismissed_it_leaves_the_group_alone_and_is_gone(process: subprocess.Pop
     assert process.poll() is None
 
 
-def test_abandoned_it_ends_the_group(process: subprocess.Popen[bytes]) -> None:
+def test_a_guard_whose_process_is_gone_terminates_the_group(process: subprocess.Popen[bytes]) -> None:
     guard = watch(process)
     abandon(guard)
     assert process.wait(PATIENCE) == -signal.SIGTERM
     shell_of(guard).wait(PATIENCE)
 
 
-def test_abandoned_it_ends_those_too_who_ignore_sigterm() -> None:
+def test_a_guard_kills_processes_that_ignore_sigterm() -> None:
     with start(FAMILY) as process:
         eventually(lambda: len(group(process.pid)) == 2, "both run")
         guard = watch(process)
@@ -73,7 +73,7 @@ def test_abandoned_it_ends_those_too_who_ignore_sigterm() -> None:
         shell_of(guard).wait(PATIENCE)
 
 
-def test_a_group_that_has_ended_needs_nothing(process: subprocess.Popen[bytes]) -> None:
+def test_a_guard_exits_when_the_group_has_ended_already(process: subprocess.Popen[bytes]) -> None:
     guard = watch(process)
     process.kill()
     process.wait(PATIENCE)
@@ -82,7 +82,7 @@ def test_a_group_that_has_ended_needs_nothing(process: subprocess.Popen[bytes]) 
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_it_survives_the_signals_that_end_us(process: subprocess.Popen[bytes], number: int) -> None:
+def test_a_guard_survives_the_signals_that_terminate_its_parent(process: subprocess.Popen[bytes], number: int) -> None:
     guard = watch(process)
     shell = shell_of(guard)
     eventually(lambda: _ignores(shell.pid, number), "the shell has set its traps")
@@ -98,7 +98,7 @@ def _ignores(pid: int, number: int) -> bool:
     return bool(int(mask.split()[1], 16) >> (number - 1) & 1)
 
 
-def test_it_keeps_no_descriptor_of_ours(process: subprocess.Popen[bytes]) -> None:
+def test_a_guard_inherits_no_descriptor(process: subprocess.Popen[bytes]) -> None:
     reading, writing = os.pipe()
     guard = watch(process)
     os.close(writing)
@@ -108,7 +108,7 @@ def test_it_keeps_no_descriptor_of_ours(process: subprocess.Popen[bytes]) -> Non
 
 
 @pytest.mark.parametrize("forced", [False, True])
-def test_ending_a_group_reaches_all_of_it(forced: bool) -> None:
+def test_end_group_terminates_every_process_of_the_group(forced: bool) -> None:
     with start(FAMILY.replace("15, signal.SIG_IGN", "15, signal.SIG_DFL")) as process:
         eventually(lambda: len(group(process.pid)) == 2, "both run")
         end_group(process, forced=forced)

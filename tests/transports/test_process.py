@@ -26,7 +26,7 @@ def opened(command: list[str], **options: str) -> tuple[ProcessChannel, Collecto
     return channel, seen
 
 
-async def test_lines_go_in_and_come_out() -> None:
+async def test_lines_go_to_the_child_and_back() -> None:
     async with nothing_left_on_the_loop():
         channel, seen = opened(["cat"])
         pid = channel.pid
@@ -40,7 +40,7 @@ async def test_lines_go_in_and_come_out() -> None:
         assert not alive(pid)
 
 
-def test_it_works_on_uvloop_as_well() -> None:
+def test_a_process_channel_works_on_uvloop() -> None:
     import uvloop
 
     async def talk() -> None:
@@ -66,7 +66,7 @@ async def test_a_channel_that_was_never_opened_can_be_closed() -> None:
     await channel.close()
 
 
-async def test_closing_twice_is_fine() -> None:
+async def test_a_channel_can_be_closed_twice() -> None:
     channel, _ = opened(["cat"])
     await channel.close()
     await channel.close()
@@ -81,7 +81,7 @@ async def test_what_was_sent_before_closing_reaches_the_child(tmp_path: Path) ->
     assert os.path.getsize(target) == 1_000_000
 
 
-async def test_a_child_that_does_not_read_is_congestion() -> None:
+async def test_a_child_that_does_not_read_congests_the_channel() -> None:
     async with nothing_left_on_the_loop():
         channel, _ = opened(python("import time; time.sleep(600)"))
         assert not channel.congested
@@ -95,7 +95,7 @@ async def test_a_child_that_does_not_read_is_congestion() -> None:
         await channel.close()
 
 
-async def test_pausing_leaves_the_child_s_output_where_it_is() -> None:
+async def test_a_paused_channel_leaves_the_output_in_the_pipe() -> None:
     channel, seen = opened(["cat"])
     channel.pause()
     channel.send(b"later")
@@ -106,7 +106,7 @@ async def test_pausing_leaves_the_child_s_output_where_it_is() -> None:
     await channel.close()
 
 
-async def test_an_overlong_line_is_told_by_its_ends() -> None:
+async def test_an_overlong_line_is_reported_by_its_beginning_and_end() -> None:
     channel = ProcessChannel(["cat"], max_line=10)
     seen = Collector()
     channel.open(seen)
@@ -118,7 +118,7 @@ async def test_an_overlong_line_is_told_by_its_ends() -> None:
     await channel.close()
 
 
-class TestTheReasonOfItsEnd:
+class TestReasonOfDisconnection:
     async def reason(self, command: list[str]) -> str:
         async with nothing_left_on_the_loop():
             channel, seen = opened(command)
@@ -128,23 +128,25 @@ class TestTheReasonOfItsEnd:
         assert seen.ends[0] is not None
         return seen.ends[0]
 
-    async def test_the_exit_code(self) -> None:
+    async def test_the_reason_has_the_exit_code(self) -> None:
         assert "exited with code 3" in await self.reason(python("raise SystemExit(3)"))
 
-    async def test_the_signal(self) -> None:
+    async def test_the_reason_has_the_signal(self) -> None:
         assert "exited with code -9" in await self.reason(["/bin/sh", "-c", "kill -9 $$"])
 
-    async def test_its_last_words_but_not_all_of_them(self, capfd: pytest.CaptureFixture[str]) -> None:
+    async def test_the_reason_has_the_last_lines_of_stderr(self, capfd: pytest.CaptureFixture[str]) -> None:
         reason = await self.reason(python("import sys\nfor n in range(100): print(n, file=sys.stderr)"))
         assert reason.splitlines()[-1] == "99"
         assert len(reason.splitlines()) < 20
         assert capfd.readouterr().err.split() == [str(n) for n in range(100)], "but all are forwarded"
 
-    async def test_an_output_that_was_closed(self) -> None:
+    async def test_the_reason_says_that_the_output_was_closed(self) -> None:
         code = "import os, sys; os.close(1); sys.stdin.read()"
         assert "closed its output" in await self.reason(python(code))
 
-    async def test_an_input_that_was_closed_while_the_output_stays_open(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_a_closed_input_ends_the_connection_although_the_output_stays_open(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr("dovetail.transports.process._EXIT_SECONDS", 0.2)
         channel, seen = opened(python("import os, time; os.close(0); print('closed', flush=True); time.sleep(600)"))
         await seen.count(1)
@@ -154,7 +156,7 @@ class TestTheReasonOfItsEnd:
         assert "writing failed" in seen.ends[0]
         await channel.close()
 
-    async def test_answers_that_came_before_the_end_come_first(self) -> None:
+    async def test_responses_before_the_end_are_delivered_first(self) -> None:
         code = "import os; os.write(1, b'answer\\n' * 1000); os._exit(0)"
         channel, seen = opened(python(code))
         channel.send(b"maybe to nobody")
@@ -163,7 +165,7 @@ class TestTheReasonOfItsEnd:
         await channel.close()
 
 
-async def test_it_gets_our_environment_with_changes_and_its_folder(tmp_path: Path) -> None:
+async def test_the_child_gets_our_environment_with_changes_and_its_working_directory(tmp_path: Path) -> None:
     code = "import os; print(os.environ['ADDED'], 'PATH' in os.environ, os.getcwd(), flush=True)"
     channel = ProcessChannel(python(code), {"ADDED": "yes"}, tmp_path)
     seen = Collector()
@@ -173,7 +175,9 @@ async def test_it_gets_our_environment_with_changes_and_its_folder(tmp_path: Pat
     await channel.close()
 
 
-async def test_it_gets_no_more_of_our_environment_than_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_child_gets_only_the_environment_that_is_inherited_explicitly(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("OUR_SECRET", "hush")
     code = "import os; print('OUR_SECRET' in os.environ, os.environ['KEPT'], os.environ['ADDED'], flush=True)"
     channel = ProcessChannel(python(code), {"ADDED": "yes"}, inherited={"KEPT": "too"})
@@ -184,7 +188,7 @@ async def test_it_gets_no_more_of_our_environment_than_it_is_given(monkeypatch: 
     await channel.close()
 
 
-async def test_what_it_says_on_stderr_can_be_taken_line_by_line(capfd: pytest.CaptureFixture[str]) -> None:
+async def test_stderr_of_the_child_can_be_received_line_by_line(capfd: pytest.CaptureFixture[str]) -> None:
     said: list[str] = []
     channel = ProcessChannel(python("import sys; sys.stderr.write('one\\ntwo\\n')"), on_stderr=said.append)
     seen = Collector()
@@ -196,7 +200,7 @@ async def test_what_it_says_on_stderr_can_be_taken_line_by_line(capfd: pytest.Ca
 
 
 @pytest.mark.parametrize("command", [["/no/such/program"], ["/etc/passwd"], [""], ["a\0b"]])
-async def test_a_program_that_cannot_be_started(command: list[str]) -> None:
+async def test_a_program_that_cannot_be_started_raises_connection_lost(command: list[str]) -> None:
     async with nothing_left_on_the_loop():
         channel = ProcessChannel(command)
         with pytest.raises(ConnectionLost, match="Could not start"):
@@ -204,7 +208,7 @@ async def test_a_program_that_cannot_be_started(command: list[str]) -> None:
         await channel.close()
 
 
-async def test_a_child_that_is_still_writing_when_we_close_can_end_in_order(
+async def test_a_child_that_is_still_writing_when_the_channel_closes_can_exit_by_itself(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     code = "import os, sys; os.write(1, b'x\\n' * 3_000_000); sys.stdin.read(); sys.stderr.write('orderly')"
@@ -215,7 +219,7 @@ async def test_a_child_that_is_still_writing_when_we_close_can_end_in_order(
     assert capfd.readouterr().err == "orderly\n"
 
 
-async def test_words_that_nobody_has_read_yet_are_forwarded_at_the_end(
+async def test_unread_lines_of_stderr_are_forwarded_when_the_channel_closes(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     channel, _ = opened(python("import sys; sys.stderr.write('bye\\n' * 3000)"))
@@ -225,7 +229,7 @@ async def test_words_that_nobody_has_read_yet_are_forwarded_at_the_end(
     assert capfd.readouterr().err == "bye\n" * 3000
 
 
-async def test_a_cancelled_closing_has_ended_the_child() -> None:
+async def test_a_cancelled_close_has_terminated_the_child() -> None:
     async with nothing_left_on_the_loop():
         channel, seen = opened(python("import time; print('up', flush=True); time.sleep(600)"))
         await seen.count(1)

@@ -165,7 +165,7 @@ async def test_lines_go_both_ways_in_order(place: Place) -> None:
         assert not back.ends, "who closes is not told of it"
 
 
-async def test_what_comes_before_anyone_receives_is_not_lost(place: Place) -> None:
+async def test_lines_that_arrive_before_a_receiver_is_set_are_delivered_then(place: Place) -> None:
     async with place:
         ours = await place.channel()
         theirs = await place.arrived()
@@ -178,7 +178,7 @@ async def test_what_comes_before_anyone_receives_is_not_lost(place: Place) -> No
         await asyncio.gather(ours.close(), theirs.close())
 
 
-async def test_a_line_above_the_limit_is_told_of_and_the_next_one_is_taken(place: Place) -> None:
+async def test_a_line_above_the_limit_is_reported_and_the_next_one_is_received(place: Place) -> None:
     async with by_hand(place) as (_, writer, _, seen):
         writer.write(b"a" * 5000 + b"\n" + b"next\r\n\n")
         await seen.count(2)
@@ -200,7 +200,7 @@ async def test_a_client_that_ends_its_side_still_reads(plain: Place) -> None:
         assert await reader.read() == b""
 
 
-async def test_over_tls_the_end_of_one_side_is_the_end(tmp_path: Path, certificate: Path) -> None:
+async def test_the_end_of_one_side_ends_a_connection_over_tls(tmp_path: Path, certificate: Path) -> None:
     async with by_hand(Place("tls", tmp_path, certificate)) as (_, writer, _, seen):
         writer.close()
         await seen.end()
@@ -221,7 +221,7 @@ async def test_a_peer_that_does_not_read_congests_the_channel_until_it_does(plac
         await asyncio.wait_for(reader.readexactly(sent * 10_000 - got), PATIENCE)
 
 
-async def test_who_waits_for_a_peer_that_breaks_off_waits_no_longer(plain: Place) -> None:
+async def test_a_waiting_sender_goes_on_when_the_connection_breaks(plain: Place) -> None:
     async with by_hand(plain) as (_, writer, channel, seen):
         await flood(channel)
         channel.pause()
@@ -258,7 +258,7 @@ async def test_a_paused_channel_makes_the_peer_wait_and_loses_nothing(place: Pla
         assert set(seen.lines) == {line[:-1]}
 
 
-async def test_what_was_sent_is_written_before_the_end(place: Place) -> None:
+async def test_closing_writes_what_was_sent_before(place: Place) -> None:
     async with by_hand(place) as (reader, _, channel, _):
         for _ in range(500):
             channel.send(b"x" * 9999)
@@ -286,7 +286,7 @@ async def test_closing_is_bounded_when_the_peer_neither_reads_nor_ends(
             await reader.read()
 
 
-async def test_the_last_words_arrive_although_something_was_left_unread(tmp_path: Path) -> None:
+async def test_the_last_messages_arrive_although_input_was_left_unread(tmp_path: Path) -> None:
     """A socket that is closed with unread bytes in it would take back what it has sent."""
     async with by_hand(Place("tcp", tmp_path)) as (reader, writer, channel, _):
         channel.pause()
@@ -300,7 +300,7 @@ async def test_the_last_words_arrive_although_something_was_left_unread(tmp_path
         await closing
 
 
-async def test_a_reset_is_told_with_a_reason(tmp_path: Path) -> None:
+async def test_a_connection_reset_disconnects_with_a_reason(tmp_path: Path) -> None:
     async with by_hand(Place("tcp", tmp_path)) as (_, writer, _, seen):
         raw = writer.get_extra_info("socket")
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -309,7 +309,7 @@ async def test_a_reset_is_told_with_a_reason(tmp_path: Path) -> None:
         assert seen.ends == ["the connection broke: Connection reset by peer"]
 
 
-async def test_a_cancelled_close_lets_go_of_the_socket(plain: Place) -> None:
+async def test_a_cancelled_close_releases_the_socket(plain: Place) -> None:
     async with nothing_left_on_the_loop(), by_hand(plain) as (_, _, channel, _):
         await flood(channel)
         closing = asyncio.create_task(channel.close())
@@ -330,7 +330,7 @@ async def test_a_cancelled_close_lets_go_of_the_socket(plain: Place) -> None:
         b"\x00\x14",
     ],
 )
-async def test_what_a_browser_sends_breaks_off_at_once(first: bytes, tmp_path: Path) -> None:
+async def test_a_request_of_a_browser_ends_the_connection_at_once(first: bytes, tmp_path: Path) -> None:
     async with by_hand(Place("tcp", tmp_path, only_json=True)) as (reader, writer, _, seen):
         writer.write(first + b'\n{"jsonrpc": "2.0"}\n')
         await seen.end()
@@ -408,7 +408,7 @@ async def unknown_certificate(folder: Path) -> None:
         (unknown_certificate, "certificate"),
     ],
 )
-async def test_who_cannot_connect_learns_why(
+async def test_a_failed_connection_attempt_raises_with_the_reason(
     attempt: Callable[[Path], Awaitable[None]], sentence: str, tmp_path: Path, certificate: Path
 ) -> None:
     (tmp_path / "both.pem").write_bytes(certificate.read_bytes())
@@ -418,7 +418,7 @@ async def test_who_cannot_connect_learns_why(
         await settled()
 
 
-async def test_a_server_that_has_no_room_is_named(tmp_path: Path) -> None:
+async def test_a_server_that_accepts_no_more_connections_is_named(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as bound, contextlib.ExitStack() as waiting:
         bound.bind(str(tmp_path / "s"))
         bound.listen(0)
@@ -434,7 +434,7 @@ async def test_a_server_that_has_no_room_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["unix", "tcp", "tls"])
-def test_it_is_the_same_on_uvloop(kind: str, tmp_path: Path, certificate: Path) -> None:
+def test_a_socket_channel_works_on_uvloop(kind: str, tmp_path: Path, certificate: Path) -> None:
     uvloop = pytest.importorskip("uvloop", reason="uvloop is not installed")
 
     async def scenario() -> None:

@@ -9,7 +9,7 @@ from tests.support.raw import PATIENCE
 
 PRELUDE = """
 import asyncio, os, subprocess, sys
-from dovetail.transports.stdio import StdioChannel, mend_standard_streams
+from dovetail.transports.stdio import StdioChannel, replace_closed_standard_streams
 
 class Echo:
     def __init__(self, channel):
@@ -38,7 +38,7 @@ def run(code: str, given: bytes = b"", *, merged: bool = False) -> subprocess.Co
     return done
 
 
-def test_lines_are_taken_and_answered_until_the_end() -> None:
+def test_lines_are_received_and_sent_until_the_end() -> None:
     code = """
         channel = StdioChannel(max_line=10)
         echo = Echo(channel)
@@ -51,7 +51,7 @@ def test_lines_are_taken_and_answered_until_the_end() -> None:
     assert done.stderr == b""
 
 
-def test_what_anyone_else_prints_goes_to_stderr_and_what_was_printed_before_does_not() -> None:
+def test_print_goes_to_stderr_while_the_channel_is_open() -> None:
     code = """
         print("before")
         channel = StdioChannel()
@@ -68,7 +68,7 @@ def test_what_anyone_else_prints_goes_to_stderr_and_what_was_printed_before_does
     assert done.stderr == b"printed\nwritten\nchild\n"
 
 
-def test_stdin_is_empty_for_everyone_else() -> None:
+def test_stdin_is_empty_while_the_channel_is_open() -> None:
     code = """
         channel = StdioChannel()
         assert sys.stdin.read() == ""
@@ -81,7 +81,7 @@ def test_stdin_is_empty_for_everyone_else() -> None:
     assert run(code, b"hello\n").stdout == b"got hello\n"
 
 
-def test_the_streams_are_given_back_as_they_were() -> None:
+def test_closing_restores_the_standard_streams() -> None:
     code = """
         before = [os.fstat(0).st_ino, os.fstat(1).st_ino]
         channel = StdioChannel()
@@ -96,7 +96,7 @@ def test_the_streams_are_given_back_as_they_were() -> None:
     run(code)
 
 
-def test_children_do_not_get_the_streams() -> None:
+def test_child_processes_do_not_inherit_the_protocol_streams() -> None:
     code = """
         channel = StdioChannel()
         streams = {os.readlink(f"/proc/self/fd/{fd}") for fd in (channel._input, channel._output)}
@@ -120,7 +120,7 @@ def test_stderr_stays_blocking_also_where_it_is_stdout() -> None:
     assert run(code).stdout == b"message\n"
 
 
-def test_a_client_that_reads_no_more_is_told_with_a_reason() -> None:
+def test_a_client_that_stops_reading_disconnects_with_a_reason() -> None:
     code = """
         reading, writing = os.pipe()
         os.dup2(writing, 1)
@@ -136,11 +136,11 @@ def test_a_client_that_reads_no_more_is_told_with_a_reason() -> None:
     run(code)
 
 
-def test_streams_that_are_closed_are_mended_with_the_null_device() -> None:
+def test_closed_standard_streams_are_replaced_by_the_null_device() -> None:
     code = """
         for fd in (0, 2):
             os.close(fd)
-        mend_standard_streams()
+        replace_closed_standard_streams()
         assert os.readlink("/proc/self/fd/0") == os.readlink("/proc/self/fd/2") == os.devnull
         assert os.get_inheritable(0) and os.get_inheritable(2)
         os.write(1, b"untouched")
@@ -148,10 +148,10 @@ def test_streams_that_are_closed_are_mended_with_the_null_device() -> None:
     assert run(code).stdout == b"untouched"
 
 
-def test_mending_leaves_open_streams_alone() -> None:
+def test_open_standard_streams_are_not_replaced() -> None:
     code = """
         before = [os.fstat(fd) for fd in (0, 1, 2)]
-        mend_standard_streams()
+        replace_closed_standard_streams()
         assert [os.fstat(fd) for fd in (0, 1, 2)] == before
     """
     run(code)

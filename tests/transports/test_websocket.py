@@ -149,11 +149,11 @@ class TestServerSide:
             assert seen.lines == [b"abc"]
 
     @pytest.mark.parametrize(("offered", "chosen"), [(None, None), (["mcp"], "mcp"), (["other", "mcp"], "mcp")])
-    async def test_the_subprotocol_is_mcp_or_none_is_named(self, offered: Any, chosen: str | None):
+    async def test_the_subprotocol_is_mcp_unless_the_client_names_none(self, offered: Any, chosen: str | None):
         async with placed(desk()) as place, raw(place, subprotocols=offered) as client:
             assert client.subprotocol == chosen
 
-    async def test_who_offers_only_others_is_refused(self):
+    async def test_a_client_that_offers_only_other_subprotocols_is_refused(self):
         async with placed(desk()) as place:
             with pytest.raises(InvalidStatus) as refused:
                 await raw(place, subprotocols=["soap", "graphql-ws"])
@@ -168,7 +168,7 @@ class TestServerSide:
             assert seen.lines[0].size == LIMIT + 1
             assert seen.lines[1] == b"next"
 
-    async def test_its_sender_is_told(self):
+    async def test_the_sender_of_an_overlong_message_gets_an_error(self):
         async with placed(desk()) as place, raw(place) as client:
             long = {"jsonrpc": "2.0", "id": 7, "method": "ping", "params": {"filler": "x" * LIMIT}}
             await client.send(json.dumps(long))
@@ -198,7 +198,7 @@ class TestServerSide:
             await seen.end()
             assert client.close_code == 1007 or await closed_with(client) == 1007
 
-    async def test_a_client_that_closes_is_gone(self):
+    async def test_a_client_that_closes_is_disconnected(self):
         async with placed() as place, both(place) as (client, channel, seen):
             await client.send("last")
             await client.close()
@@ -208,7 +208,7 @@ class TestServerSide:
             channel.send(b"to nobody")
             assert not channel.congested
 
-    async def test_so_is_one_that_vanishes(self):
+    async def test_a_client_that_vanishes_is_disconnected(self):
         async with placed() as place, both(place) as (client, channel, seen):
             await flood(channel)
             waiting = asyncio.create_task(channel.drained())
@@ -216,7 +216,7 @@ class TestServerSide:
             await seen.end()
             await asyncio.wait_for(waiting, PATIENCE)
 
-    async def test_closing_says_that_the_server_goes_away(self):
+    async def test_closing_sends_the_code_of_a_server_that_goes_away(self):
         async with placed() as place, both(place) as (client, channel, seen):
             channel.send(b"last words")
             await channel.close()
@@ -282,7 +282,7 @@ class TestServerSide:
             await sending
             assert turns > 20
 
-    async def test_pings_are_answered_and_sent_below_us(self):
+    async def test_pings_are_answered_and_sent_by_uvicorn(self):
         async with placed(ws_ping_interval=0.01, ws_ping_timeout=5) as place, both(place) as (client, _, seen):
             await (await client.ping())
             await client.send("still here")
@@ -317,13 +317,13 @@ async def greet(client: ClientConnection, revision: str) -> None:
 
 class TestServing:
     @pytest.mark.parametrize("revision", REVISIONS)
-    async def test_every_revision_by_hand(self, revision: str):
+    async def test_every_revision_is_served_to_a_hand_written_client(self, revision: str):
         async with placed(desk()) as place, raw(place) as client:
             await greet(client, revision)
             assert await echoed(client, "hello", revision) == "hello"
 
     @pytest.mark.parametrize("revision", REVISIONS)
-    async def test_every_revision_with_both_ends_ours(self, revision: str):
+    async def test_every_revision_is_served_to_our_client(self, revision: str):
         async with placed(desk()) as place:
             channel = await connect_websocket(place.url)
             caller = Caller(cast("MemoryChannel", channel), revision, ClientCapabilities())
@@ -331,7 +331,7 @@ class TestServing:
             assert (await caller.call("echo", text="hello"))["content"][0]["text"] == "hello"
             await channel.close()
 
-    async def test_two_hundred_clients_at_once(self):
+    async def test_two_hundred_clients_are_served_at_once(self):
         async with placed(desk()) as place:
 
             async def visit(n: int) -> str:
@@ -361,7 +361,7 @@ class TestServing:
             client.transport.abort()
             await until(lambda: steps == ["begun", "stopped"])
 
-    async def test_a_client_that_asks_and_never_reads_costs_little(self):
+    async def test_a_client_that_sends_requests_and_never_reads_costs_little_memory(self):
         server, calls = Server("s"), 0
 
         @server.tool
@@ -435,7 +435,7 @@ class TestClientSide:
         assert got == [str(n) for n in range(1000)]
         assert codes == [1000]
 
-    async def test_headers_are_sent(self):
+    async def test_headers_are_sent_with_the_handshake(self):
         async def tell(server: ServerConnection) -> None:
             assert server.request is not None
             await server.send(server.request.headers["Authorization"])
@@ -455,7 +455,7 @@ class TestClientSide:
             (1011, "out of paper", "the WebSocket was closed with code 1011: out of paper"),
         ],
     )
-    async def test_a_server_that_closes_is_gone_for_its_reason(self, code: int, reason: str, told: str):
+    async def test_a_server_that_closes_disconnects_with_its_reason(self, code: int, reason: str, told: str):
         async with foreign(lambda server: server.close(code, reason)) as url:
             channel, seen = await connect_websocket(url), Collector()
             channel.open(seen)
@@ -463,7 +463,7 @@ class TestClientSide:
             assert seen.ends == [told]
             await channel.close()
 
-    async def test_so_is_one_that_vanishes(self):
+    async def test_a_server_that_vanishes_disconnects_with_a_reason(self):
         async def vanish(server: ServerConnection) -> None:
             server.transport.abort()
 
@@ -519,7 +519,7 @@ class TestClientSide:
             assert time.monotonic() - begun < 5
             go.set()
 
-    async def test_a_cancelled_close_lets_go_of_the_socket(self):
+    async def test_a_cancelled_close_releases_the_socket(self):
         go = asyncio.Event()
 
         async def idle(server: ServerConnection) -> None:
@@ -537,7 +537,7 @@ class TestClientSide:
                 await closing
             go.set()
 
-    async def test_a_silent_server_is_found_out_by_pings(self, monkeypatch: pytest.MonkeyPatch):
+    async def test_pings_detect_a_server_that_is_silent(self, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(websocket, "_CLOSE_SECONDS", 0.1)
         with socket.create_server(("127.0.0.1", 0)) as listener:
             listener.setblocking(False)
@@ -604,20 +604,22 @@ class TestConnecting:
             (302, b"", "ws://127.0.0.1:1/", r"answered HTTP 302 \(to ws://127.0.0.1:1/\), not"),
         ],
     )
-    async def test_an_answer_that_is_no_websocket_is_told(self, status: int, body: bytes, location: str, sentence: str):
+    async def test_a_response_that_is_no_websocket_raises_with_its_status(
+        self, status: int, body: bytes, location: str, sentence: str
+    ):
         async with nothing_left_on_the_loop():
             with web_page(status, body, location) as url, pytest.raises(ConnectionLost, match=sentence):
                 await connect_websocket(url)
             await settled()
 
-    async def test_nobody_there_is_told(self):
+    async def test_a_refused_connection_raises_connection_lost(self):
         with socket.socket() as bound:
             bound.bind(("127.0.0.1", 0))
             url = f"ws://127.0.0.1:{bound.getsockname()[1]}"
             with pytest.raises(ConnectionLost, match=f"Could not connect to {url}: .*"):
                 await connect_websocket(url)
 
-    async def test_somebody_who_does_not_answer_is_told(self):
+    async def test_a_server_that_does_not_respond_raises_after_the_timeout(self):
         async with nothing_left_on_the_loop():
             with socket.create_server(("127.0.0.1", 0)) as listener:
                 url = f"ws://127.0.0.1:{listener.getsockname()[1]}"
@@ -626,16 +628,16 @@ class TestConnecting:
                 await settled()
 
     @pytest.mark.parametrize("url", ["http://127.0.0.1/", "nonsense", "ws://"])
-    async def test_what_is_no_url_of_a_websocket_is_told(self, url: str):
+    async def test_a_url_of_another_scheme_raises_connection_lost(self, url: str):
         with pytest.raises(ConnectionLost, match="is not the URL of a WebSocket"):
             await connect_websocket(url)
 
-    async def test_another_subprotocol_is_told(self):
+    async def test_a_server_with_another_subprotocol_is_refused(self):
         async with foreign(parrot, subprotocols=None) as url:
             with pytest.raises(ConnectionLost, match="not one with the subprotocol 'mcp'"):
                 await connect_websocket(url)
 
-    async def test_proxies_of_the_environment_are_used_only_when_asked(self, monkeypatch: pytest.MonkeyPatch):
+    async def test_proxies_of_the_environment_are_used_only_on_request(self, monkeypatch: pytest.MonkeyPatch):
         with socket.socket() as nobody:
             nobody.bind(("127.0.0.1", 0))
             proxy = f"http://127.0.0.1:{nobody.getsockname()[1]}"
@@ -648,7 +650,7 @@ class TestConnecting:
                 with pytest.raises(ConnectionLost):
                     await connect_websocket(url, proxy=True)
 
-    async def test_a_missing_package_is_named(self, monkeypatch: pytest.MonkeyPatch):
+    async def test_an_error_names_the_package_that_is_missing(self, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setitem(sys.modules, "websockets.asyncio.client", None)
         with pytest.raises(LocalError, match=r"dovetail-mcp\[http\]"):
             await connect_websocket("ws://127.0.0.1:1")

@@ -1,1 +1,1 @@
-"""The only room that owns tasks: connections, deadlines, worker threads."""
+"""Runtime: the package that owns tasks, deadlines and threads."""

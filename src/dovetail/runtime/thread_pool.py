@@ -1,11 +1,11 @@
 """Threads for handlers written as plain functions.
 
-Most of the cost of a call in a thread is the threads taking turns: each wake-up is a switch of the processor, and
-Python's global lock (GIL) makes a second one out of it when the woken thread finds it held. So a thread is woken, and
-the loop as well, by a write to an eventfd, during which the GIL is free: the woken thread can go ahead at once, and a
-short function is often done before its caller has begun to wait. What comes together is handed over together: a turn
-of the loop wakes one thread more, which takes all the jobs that it can get, and the loop is woken once for all results
-that are ready.
+Most of what a call in a thread costs are context switches: one for each wake-up, and a second one when the thread
+that was woken finds Python's global interpreter lock (GIL) held and has to wait again. So both sides wake each other by
+writing to an eventfd: the GIL is released during the write, and the other side can take it at once.
+
+Jobs and results are passed on in batches: each turn of the loop wakes at most one more thread, which runs jobs until
+none are left, and the loop is woken once for all results that are ready.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_THREADS = 32
 
 _COUNTER_SIZE = 8
 _ONE = (1).to_bytes(_COUNTER_SIZE, sys.byteorder)
-"""What is written to an eventfd, an integer in the order of the machine, and how much is read."""
+"""The number that is written to an eventfd, in the machine's byte order, and the size of what is read from it."""
 
 _UNAWAITABLE = (StopIteration, GeneratorExit, asyncio.CancelledError)
 """Exceptions that the coroutine of the caller would take as a signal to itself."""
@@ -44,7 +44,7 @@ class ThreadPool:
         self._jobs: deque[_Job] = deque()
         self._lock = threading.Lock()
         self._workers: set[_Worker] = set()
-        # Lists whose operations are atomic each, so that no lock is needed between them.
+        # Changed without the lock, by list operations that are atomic.
         self._idle: list[_Worker] = []
         self._waking: list[_Worker] = []
         self._results: _Results | None = None

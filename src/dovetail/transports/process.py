@@ -150,7 +150,7 @@ class ProcessChannel(LineChannel):
         if process is not None and await _exited_within(process, 0.5):
             reason = f"{self._command[0]!r} exited with code {process.returncode}"
         if self._last_stderr:
-            reason = f"{reason or 'the output ended'}; its last words were:\n" + "\n".join(self._last_stderr)
+            reason = f"{reason or 'the output ended'}; the last lines of its stderr:\n" + "\n".join(self._last_stderr)
         receiver.disconnected(reason or f"{self._command[0]!r} closed its output")
 
 

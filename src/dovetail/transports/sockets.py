@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
 CONNECT_SECONDS = 10.0
-"""How long a connection may take to come about, TLS included."""
+"""How long connecting may take, TLS included."""
 
 _LINGER_SECONDS = 0.5
-"""How long a closing channel waits for the peer to end its side too.
+"""How long a closing channel waits for the peer to shut down its side too.
 
 A socket that is closed with something unread in it breaks the connection, and what was sent last is lost.
 """
@@ -48,7 +48,7 @@ async def connect_unix(path: str | os.PathLike[str], *, max_line: int = MAX_LINE
     except (OSError, ValueError) as problem:
         raise ConnectionLost(f"Could not connect to the socket {where}: {_error_text(problem)}") from problem
     try:
-        # asyncio takes a socket for connected that a busy server has put off.
+        # To asyncio a socket is connected also when the backlog of the server is full and connecting has failed.
         channel.socket.getpeername()
     except OSError as problem:
         await channel.close()
@@ -66,7 +66,7 @@ async def connect_tcp(
 ) -> SocketChannel:
     """A channel to the server that listens at a TCP port."""
     loop = asyncio.get_running_loop()
-    # asyncio would wait 30 s for a peer that does not end its side of TLS.
+    # By default asyncio waits 30 s for a peer that does not end its side of TLS.
     patience = None if ssl is None else _TLS_END_SECONDS
     try:
         async with asyncio.timeout(timeout):
@@ -90,7 +90,7 @@ class SocketChannel(LineChannel, asyncio.Protocol):
         only_json: bool = False,
         connected: Callable[[SocketChannel], None] | None = None,
     ) -> None:
-        """Wait for the transport; `connected` is called with the channel once it is there.
+        """Make a channel without a connection; `connected` is called with it once it has one.
 
         `only_json` breaks off at once when the first thing that arrives is no JSON object or array: a web
         page can make a browser send a request to any port, with messages for its body.
@@ -107,7 +107,7 @@ class SocketChannel(LineChannel, asyncio.Protocol):
 
     @property
     def socket(self) -> socket.socket:
-        """The socket below, to look at."""
+        """The socket, to inspect it."""
         return self._transport.get_extra_info("socket")
 
     def open(self, receiver: Receiver) -> None:
@@ -116,7 +116,7 @@ class SocketChannel(LineChannel, asyncio.Protocol):
         self._incoming.start()
 
     async def close(self) -> None:
-        """Write what is left, end our side, and let go once the peer has ended its own or taken too long."""
+        """Write what is left, shut down our side, and close once the peer has shut down its own or takes too long."""
         if self._closed:
             await self._gone.wait()
             return
@@ -137,23 +137,23 @@ class SocketChannel(LineChannel, asyncio.Protocol):
         await self._gone.wait()
 
     def abort(self) -> None:
-        """Break off at once."""
+        """Close the connection at once, without writing what is left."""
         self._closed = True
         self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The socket is connected; nothing is read before someone receives it."""
+        """The socket is connected; nothing is read before there is a receiver."""
         self._transport = wire = cast("asyncio.Transport", transport)
         below = self.socket
         if below.family != getattr(socket, "AF_UNIX", None):
-            # A peer that vanished without a word is found out some day.
+            # So that a peer that has vanished is noticed eventually.
             with contextlib.suppress(OSError):
                 below.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._source = self._incoming = _TransportSource(wire, self._max_line, self._received, self._ended)
         self._sink = self._outgoing = _TransportSink(wire)
-        # Not at once: asyncio's TLS forgets to send the end of its handshake if it may not read then.
+        # Later, because asyncio's TLS does not send the end of its handshake if reading is paused at this point.
         asyncio.get_running_loop().call_soon(self._incoming.hold)
-        # Told when anything waits (with 0, TLS says so when nothing does); TLS may say so at once.
+        # `pause_writing` is called as soon as the buffer holds anything; with high=0, TLS calls it for an empty one.
         wire.set_write_buffer_limits(high=1, low=0)
         if self._connected is not None:
             self._connected(self)
@@ -169,7 +169,7 @@ class SocketChannel(LineChannel, asyncio.Protocol):
         self._incoming.feed(data)
 
     def eof_received(self) -> bool:
-        """The peer has ended its side; true keeps ours open."""
+        """The peer has shut down its side; the result says whether ours stays open."""
         half = self._transport.can_write_eof()
         self._peer_ended.set()
         self._incoming.end(None if half else "the peer closed the connection")
@@ -183,11 +183,11 @@ class SocketChannel(LineChannel, asyncio.Protocol):
         self._incoming.end(f"the connection broke: {_error_text(exc)}" if exc else "the connection was closed")
 
     def pause_writing(self) -> None:
-        """The system takes no more for now."""
+        """The system accepts no more bytes for now."""
         self._outgoing.block()
 
     def resume_writing(self) -> None:
-        """The system has taken all there was."""
+        """The system has accepted everything."""
         self._outgoing.unblock()
 
     def _received(self, line: bytes | TooLong) -> None:
@@ -222,7 +222,7 @@ class _TransportSource(BufferedSource):
         self._feed(data)
 
     def end(self, reason: str | None) -> None:
-        """Nothing more will come."""
+        """Nothing more will arrive."""
         self._end(reason)
 
     def read_available(self) -> None:
@@ -289,5 +289,5 @@ async def _within(seconds: float, event: asyncio.Event) -> None:
 
 
 def _error_text(problem: Exception) -> str:
-    """What went wrong, without the number of the error."""
+    """The text of an error, without its number."""
     return (isinstance(problem, OSError) and problem.strerror) or str(problem) or type(problem).__name__

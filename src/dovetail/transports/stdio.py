@@ -46,7 +46,7 @@ class StdioChannel(LineChannel):
             _release_standard_streams(self._input, self._output)
 
 
-def mend_standard_streams() -> None:
+def replace_closed_standard_streams() -> None:
     """Open the null device where a standard stream is closed, before another file gets its number."""
     for standard in (0, 1, 2):
         try:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SUBPROTOCOL = "mcp"
 
 NORMAL, GOING_AWAY, UNSUPPORTED_DATA = 1000, 1001, 1003
-"""Why a WebSocket is closed (RFC 6455, section 7.4.1)."""
+"""Codes of close frames (RFC 6455, section 7.4.1)."""
 
 _CLOSE_SECONDS = 2.0
 _FRAMES_PER_TURN = 256
@@ -203,7 +203,7 @@ class AsgiWebSocketChannel(FrameChannel):
     async def accept(self, offered: Sequence[str]) -> bool:
         """Answer the handshake, given the subprotocols of the scope; false when it was refused.
 
-        A client that names none is taken, one that names only others is not: it expects another language.
+        A client that names none is accepted; one that names only others is not, since it expects another protocol.
         """
         event = await self._receive()
         if event["type"] != "websocket.connect":
@@ -229,7 +229,7 @@ class AsgiWebSocketChannel(FrameChannel):
         if self._over:
             return
         self._over = True
-        with contextlib.suppress(Exception):  # servers differ in what they raise when nobody is there
+        with contextlib.suppress(Exception):  # servers differ in what they raise when the connection is lost
             await self._send({"type": "websocket.close", "code": code, "reason": reason})
 
 
@@ -244,7 +244,7 @@ async def connect_websocket(
     ping_interval: float | None = 20.0,
     ping_timeout: float | None = 20.0,
 ) -> WebSocketChannel:
-    """A channel to the server behind a `ws://` or `wss://` URL; `proxy=True` takes that of the environment.
+    """Connect to the server at a `ws://` or `wss://` URL; `proxy=True` uses the proxy of the environment.
 
     Redirects are not followed, for the headers may be meant for this server alone. Frames are not compressed:
     that costs more CPU and memory than it is worth between programs.
@@ -284,7 +284,7 @@ async def connect_websocket(
 
 
 class WebSocketChannel(FrameChannel):
-    """The client's side, over a connection of the `websockets` library, which closes at messages too long."""
+    """The client's side, over a connection of the `websockets` library, which closes at messages that are too long."""
 
     def __init__(self, connection: ClientConnection, max_message: int = MAX_LINE) -> None:
         super().__init__(max_message)
@@ -328,7 +328,7 @@ def _library() -> Callable[..., Any]:
 
 
 def _headers(response: Any) -> dict[str, str]:
-    """The headers of an answer, by names in lower case; several of a name are joined by commas."""
+    """The headers of a response, by names in lower case; several of a name are joined by commas."""
     if response is None:
         return {}
     headers = response.headers

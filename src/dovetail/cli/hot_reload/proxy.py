@@ -18,7 +18,7 @@ import msgspec
 from dovetail.cli.exit_status import OK
 from dovetail.cli.options.load_server import check_file
 from dovetail.transports.process import ProcessChannel
-from dovetail.transports.stdio import StdioChannel, mend_standard_streams
+from dovetail.transports.stdio import StdioChannel, replace_closed_standard_streams
 from dovetail.wire.lines import TooLong
 
 from . import file_watch
@@ -33,7 +33,7 @@ _RELOADED = "The server was reloaded before it could answer"
 def serve_and_reload(path: str, name: str | None) -> int:
     """Serve until the client disconnects, restarting the server when its code changes."""
     check_file(path)
-    mend_standard_streams()
+    replace_closed_standard_streams()
     asyncio.run(_Reloader(path, name).run())
     return OK
 

@@ -64,9 +64,9 @@ class ConnectionRunner:
 
 def run_stdio(server: Server, grace: float) -> None:
     """Serve over stdin and stdout until the client closes them or a signal ends it."""
-    from dovetail.transports.stdio import StdioChannel, mend_standard_streams
+    from dovetail.transports.stdio import StdioChannel, replace_closed_standard_streams
 
-    mend_standard_streams()
+    replace_closed_standard_streams()
     if os.isatty(0):
         with contextlib.suppress(OSError, AttributeError):  # stderr may be closed
             sys.stderr.write(f"{server.info.name} waits for an MCP client on stdin; Ctrl-C ends it.\n")
