@@ -29,14 +29,22 @@ class Peer(NamedTuple):
 
 def find_peers() -> list[Peer]:
     """Every peer that is installed under .peers/."""
-    peers = [_python("dovetail", "dovetail_http"), _python("mcp", "mcp"), _typescript(), _floor()]
+    peers = [
+        _python("dovetail", "dovetail_mcp", "dovetail_http"),
+        _python("mcp", "mcp", "mcp"),
+        _typescript(),
+        _floor(),
+    ]
     return [peer for peer in peers if peer is not None]
 
 
-def _python(package: str, with_http: str) -> Peer | None:
-    """A package as it is installed for stdio, and where it has an extra for HTTP, as installed with that."""
+def _python(package: str, distribution: str, with_http: str) -> Peer | None:
+    """A package as it is installed for stdio, and where it has an extra for HTTP, as installed with that.
+
+    `distribution` is its name on the package index, as in the name of its metadata folder.
+    """
     python, for_http = PEERS / package / "bin" / "python", PEERS / with_http / "bin" / "python"
-    found = sorted((PEERS / package).glob(f"lib/python*/site-packages/{package}-*.dist-info"))
+    found = sorted((PEERS / package).glob(f"lib/python*/site-packages/{distribution}-*.dist-info"))
     if not found:
         return None
     server = SERVERS / f"{package}_server.py"
