@@ -5,6 +5,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from bench.driver import ENVELOPE
 from bench.http_load import HttpServer
@@ -18,7 +19,7 @@ PATIENCE = 60
 
 
 def run_round(peers: Sequence[Peer], effort: Effort, problems: list[str]) -> dict[str, Figures]:
-    """One round: every client once over HTTP and once over stdio; what fails is told in `problems`."""
+    """One round: every client once over HTTP and once over stdio, and the host; what fails is listed in `problems`."""
     taken: dict[str, Figures] = {peer.name: {} for peer in peers}
     server = HttpServer([*NEUTRAL, "http"])
     try:
@@ -31,11 +32,35 @@ def run_round(peers: Sequence[Peer], effort: Effort, problems: list[str]) -> dic
                     problems.append(f"{peer.name}, client over {transport}: {error}")
     finally:
         server.close()
+    for peer in peers:
+        if peer.host:
+            try:
+                taken[peer.name] |= _run_host(peer, effort)
+            except DriverError as error:
+                problems.append(f"{peer.name}, host: {error}")
     return taken
 
 
 def _run(peer: Peer, transport: str, target: Sequence[str], opens: int, effort: Effort) -> Figures:
-    argv = [*peer.client, str(effort.warm / 2), str(effort.measure), str(opens), *target]
+    found = _figures([*peer.client, str(effort.warm / 2), str(effort.measure), str(opens), *target])
+    if found["revision"] != ENVELOPE:
+        raise DriverError(f"settled on {found['revision']} instead of {ENVELOPE}")
+    figures: Figures = {f"client {transport}": found["call"], f"client {transport} first": found["first"]}
+    if found["opens"]:
+        figures[f"client {transport} open"] = statistics.median(found["opens"])
+    return figures
+
+
+def _run_host(peer: Peer, effort: Effort) -> Figures:
+    """CPU that `Host.call` adds to `Client.call`, on the peer's own server over stdio."""
+    found = _figures([*peer.host, str(effort.warm), str(effort.measure), *peer.server])
+    return {
+        "host call": found["host"] - found["client"],
+        "host call alone": found["host alone"] - found["client alone"],
+    }
+
+
+def _figures(argv: Sequence[str]) -> dict[str, Any]:
     try:
         run = subprocess.run(
             argv, capture_output=True, text=True, check=True, env=clean_environment(), timeout=PATIENCE
@@ -44,10 +69,4 @@ def _run(peer: Peer, transport: str, target: Sequence[str], opens: int, effort: 
         raise DriverError(error.stderr[-2000:]) from error
     except subprocess.TimeoutExpired as error:
         raise DriverError(f"not done after {PATIENCE} s") from error
-    found = json.loads(run.stdout)
-    if found["revision"] != ENVELOPE:
-        raise DriverError(f"settled on {found['revision']} instead of {ENVELOPE}")
-    figures: Figures = {f"client {transport}": found["call"], f"client {transport} first": found["first"]}
-    if found["opens"]:
-        figures[f"client {transport} open"] = statistics.median(found["opens"])
-    return figures
+    return json.loads(run.stdout)

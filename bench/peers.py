@@ -11,7 +11,7 @@ PEERS = ROOT / ".peers"
 
 
 class Peer(NamedTuple):
-    """One implementation: its server, its client, and the commands that import it and that import nothing.
+    """One implementation: its server, client and host, and the commands that import it and that import nothing.
 
     What is empty is not measured.
     """
@@ -20,6 +20,7 @@ class Peer(NamedTuple):
     server: list[str]
     http: list[str]
     client: list[str]
+    host: list[str]
     imports: list[str]
     bare: list[str]
     version: str
@@ -52,12 +53,13 @@ def _python(package: str, distribution: str, with_http: str) -> Peer | None:
     # Leaving at once keeps the interpreter's own clearing up out of the figures.
     run = [str(python), "-c"]
     imports, bare = f"import os, {package}; os._exit(0)", "import os; os._exit(0)"
-    client = CLIENTS / f"{package}_client.py"
+    client, host = CLIENTS / f"{package}_client.py", CLIENTS / f"{package}_host.py"
     return Peer(
         name=package,
         server=[str(python), str(server)],
         http=[str(for_http), str(server), "http"],
         client=[str(for_http), str(client)],
+        host=[str(for_http), str(host)] if host.exists() else [],
         imports=[*run, imports],
         bare=[*run, bare],
         version=version,
@@ -84,6 +86,7 @@ def _typescript() -> Peer | None:
         server=[node, str(server)],
         http=[node, str(server), "http"],
         client=[],
+        host=[],
         imports=[node, str(imports)],
         bare=[node, str(nothing)],
         version=version,

@@ -97,6 +97,8 @@ CLIENT_ROWS = (
     Row("client http open", "opening a client over HTTP, imports aside: CPU", "ms", ((MCP, 1 / 5),)),
     Row("client http first", "a process to its first answer over HTTP, imports and all: CPU", "ms"),
     Row("client stdio first", "a process to its first answer over stdio, imports and all: CPU", "ms"),
+    Row("host call", "what Host.call on a trusted server adds to Client.call, 16 at once: CPU a call", "µs", most=80),
+    Row("host call alone", "what Host.call on a trusted server adds to Client.call, one by one: CPU a call", "µs"),
 )
 TABLES = {
     "stdio": ("Servers over stdio, revision 2025-11-25 unless the line says otherwise.", STDIO_ROWS),

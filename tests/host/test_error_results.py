@@ -9,7 +9,7 @@ from dovetail.protocol.errors import ConnectionLost, DovetailError, LocalError, 
 @pytest.mark.parametrize(
     ("problem", "told"),
     [
-        (Refused("The person refused"), "Do not try this again"),
+        (Refused("The user refused"), "Do not try this again"),
         (Timeout("No answer"), "nobody knows"),
         (ConnectionLost("gone"), "It was not repeated"),
         (RemoteError(-32603, "broken"), "broken (code -32603)"),

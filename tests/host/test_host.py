@@ -225,12 +225,12 @@ class TestConsent:
     async def test_the_question_shows_all_and_a_refusal_reaches_the_model(self, tmp_path: Path) -> None:
         person = Somebody(lambda question: isinstance(question, LaunchQuestion) or No(reason="rather not"))
         async with hosting(tmp_path, entry("a"), person=person) as host:
-            with pytest.raises(Refused, match="The person refused to call the tool 'echo' of 'a': rather not"):
+            with pytest.raises(Refused, match="The user refused to call the tool 'echo' of 'a': rather not"):
                 await host.call("a__echo", text="x")
             result = await host.call("a__echo", text="x", check=False)
             assert isinstance(result, RefusedResult)
             assert result.is_error
-            assert "The person refused" in result.text
+            assert "The user refused" in result.text
             asked = person.asked[-1]
             assert isinstance(asked, CallQuestion)
             assert (asked.server, asked.tool, asked.description) == ("a", "echo", "Say it again.")
@@ -371,7 +371,7 @@ class TestStopping:
             await host.stop()
             result = await call
             assert isinstance(result, RefusedResult)
-            assert "The person stopped the call of 'a__wait'" in result.text
+            assert "The user stopped the call of 'a__wait'" in result.text
             await until(lambda: any("was cancelled" in line.text for line in host.logs("a")))
             assert (await host.call("a__add", a=1, b=2)).data == 3
 

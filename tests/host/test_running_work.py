@@ -12,7 +12,7 @@ async def test_what_is_stopped_says_so_and_its_task_goes_on() -> None:
     work = RunningWork()
 
     async def caller() -> str:
-        with pytest.raises(Stopped, match="The person stopped the call"), work.piece("the call"):
+        with pytest.raises(Stopped, match="The user stopped the call"), work.piece("the call"):
             await asyncio.sleep(60)
         await asyncio.sleep(0)
         return "went on"

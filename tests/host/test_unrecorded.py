@@ -85,7 +85,7 @@ async def test_nor_is_anything_trusted_switched_or_taken_up(tmp_path: Path) -> N
     async with hosting(tmp_path, entry("a", HOSTILE / "villain.py", "rug-pull"), person=person, lock=lock) as host:
         assert (await host.call("a__read", check=False)).is_error
         (held,) = host.withheld()
-        await until(lambda: not host._keeping._asking)
+        await until(lambda: not host._controller.definitions.is_asking)
         before = lock.read_bytes()
         cut(tmp_path)
         for attempt in (

@@ -132,10 +132,10 @@ class Catalogue:
     """Tables of names, made anew when something has changed."""
 
     def __init__(
-        self, servers: Mapping[str, ServerSupervisor], quarantine: DefinitionReview, switches: ToolSwitches
+        self, servers: Mapping[str, ServerSupervisor], review: DefinitionReview, switches: ToolSwitches
     ) -> None:
         self._servers = servers
-        self._quarantine = quarantine
+        self._review = review
         self._switches = switches
         self._tools: NameTable[HostTool] | None = None
         self._prompts: NameTable[HostPrompt] | None = None
@@ -169,23 +169,27 @@ class Catalogue:
 
     def resources(self) -> list[HostResource]:
         """All of them, one server after the other."""
-        return [HostResource(server=key, resource=each) for key, offer in self._offers() for each in offer.resources]
+        return [
+            HostResource(server=key, resource=each)
+            for key, features in self._ready_features()
+            for each in features.resources
+        ]
 
     def templates(self) -> list[HostTemplate]:
         """Those that may be offered, one server after the other."""
         return [
             HostTemplate(server=key, template=each, digest=digest)
-            for key, offer in self._offers()
-            for each in offer.templates
-            if (digest := self._quarantine.digest(key, "template", each.uri_template)) is not None
+            for key, features in self._ready_features()
+            for each in features.templates
+            if (digest := self._review.digest(key, "template", each.uri_template)) is not None
         ]
 
     def instructions(self) -> dict[str, str]:
         """What ready servers say of how to use them, as far as it was approved."""
         return {
-            key: offer.instructions
-            for key, offer in self._offers()
-            if offer.instructions and self._quarantine.digest(key, "instructions", "") is not None
+            key: features.instructions
+            for key, features in self._ready_features()
+            if features.instructions and self._review.digest(key, "instructions", "") is not None
         }
 
     def owner(self, name: str) -> str | None:
@@ -204,14 +208,14 @@ class Catalogue:
     def _is_on(self, tool: HostTool) -> bool:
         return self._switches.is_on(tool.server, tool.tool.name)
 
-    def _offers(self) -> Iterator[tuple[str, ServerFeatures]]:
+    def _ready_features(self) -> Iterator[tuple[str, ServerFeatures]]:
         for key, server in self._servers.items():
-            if (offer := server.offer) is not None:
-                yield key, offer
+            if (features := server.features) is not None:
+                yield key, features
 
     def _tool_names(self) -> NameTable[HostTool]:
         if self._tools is None:
-            digest = self._quarantine.digest
+            digest = self._review.digest
             self._tools = NameTable(
                 HostTool(
                     name=tool_name(key, tool.name),
@@ -219,15 +223,15 @@ class Catalogue:
                     tool=tool,
                     digest=digest(key, "tool", tool.name) or "",
                 )
-                for key, offer in self._offers()
-                for tool in offer.tools
+                for key, features in self._ready_features()
+                for tool in features.tools
             )
             self._owners.update((each.name, each.server) for each in self._tools.all())
         return self._tools
 
     def _prompt_names(self) -> NameTable[HostPrompt]:
         if self._prompts is None:
-            digest = self._quarantine.digest
+            digest = self._review.digest
             self._prompts = NameTable(
                 HostPrompt(
                     command=prompt_command(key, prompt.name),
@@ -235,7 +239,7 @@ class Catalogue:
                     prompt=prompt,
                     digest=digest(key, "prompt", prompt.name) or "",
                 )
-                for key, offer in self._offers()
-                for prompt in offer.prompts
+                for key, features in self._ready_features()
+                for prompt in features.prompts
             )
         return self._prompts

@@ -14,16 +14,15 @@ import msgspec
 
 from dovetail.host.consent.consent import Consent
 from dovetail.host.consent.definition_review import DefinitionReview, Withheld, not_withheld
-from dovetail.host.consent.guarded_calls import Calling
-from dovetail.host.consent.guarded_reads import Getting
-from dovetail.host.consent.server_requests import OnContext, ServerRequestHandlers
+from dovetail.host.consent.guarded_access import GuardedAccess
+from dovetail.host.consent.server_requests import OnContext, RequestContext, ServerRequestHandlers
 from dovetail.host.consent.user_prompts import OnHostElicit, UserPrompts
 from dovetail.host.models.contract import Model
-from dovetail.host.servers.controller import ServerController
+from dovetail.host.servers.controller import ControllerContext, Identity, ServerController
 from dovetail.host.servers.launcher import Launcher, OnAuth
 from dovetail.host.servers.supervisor import ChangeSignal, ServerSupervisor
 from dovetail.policy.approvals import Approvals
-from dovetail.policy.audit.log import Audit, Unrecorded
+from dovetail.policy.audit.log import Audit, Decider, Unrecorded
 from dovetail.policy.definitions import DefinitionKind
 from dovetail.policy.inspection.inspector import inspect_names
 from dovetail.policy.policy_file import build_policy
@@ -91,38 +90,49 @@ class Host:
         self._limits = limits or Limits()
         self._on_event = on_event
         self._models, self._roots = tuple(models), tuple(roots)
-        self._own_audit = audit is None
-        self._workers = ThreadPool()
-        self._bell = ChangeSignal()
-        self._under_way = RunningWork()
+        self._owns_audit = audit is None
+        self._thread_pool = ThreadPool()
+        self._change_signal = ChangeSignal()
+        self._running_work = RunningWork()
         home = None if folder is None else Path(folder)
         self.audit = Audit(folder=home) if audit is None else audit
         self.on_context: OnContext | None = None
         """Gives what of the conversation a server may see, where the person grants it; nothing without it."""
         rules = build_policy(policy, folder=home, project=None if project is None else Path(project))
-        self._person = UserPrompts(on_approve, on_elicit, self._tell, self._limits.max_questions, self._workers)
-        self._consent = Consent(rules, SavedAnswers(home), self._person, self.audit, self._workers)
-        self._launching = Launcher(self._consent, Approvals(home), secrets, auth, self._limits, self._workers)
-        self._quarantine = DefinitionReview(None if lock is None else Path(lock), home, self._workers)
+        self._prompts = UserPrompts(on_approve, on_elicit, self._emit, self._limits.max_questions, self._thread_pool)
+        self._consent = Consent(rules, SavedAnswers(home), self._prompts, self.audit, self._thread_pool)
+        self._launcher = Launcher(self._consent, Approvals(home), secrets, auth, self._limits, self._thread_pool)
+        self._review = DefinitionReview(None if lock is None else Path(lock), home, self._thread_pool)
         self._switches = ToolSwitches(home)
 
-        self._keeping = ServerController(
-            self._consent,
-            self._person,
-            self._launching,
-            self._quarantine,
-            self._under_way,
-            self._answering,
-            self._tell,
-            self._limits,
+        self._request_context = RequestContext(
+            consent=self._consent,
+            prompts=self._prompts,
+            running_work=self._running_work,
+            models=self._models,
+            roots=self._roots,
+            on_context=lambda: self.on_context,
+            limits=self._limits,
         )
-        self._servers = self._keeping.servers
-        self._roster = Catalogue(self._servers, self._quarantine, self._switches)
-        told = self._tell if on_event is not None else None
-        self._calling = Calling(self._consent, self._quarantine, self._switches, told)
-        self._getting = Getting(self._consent, self._quarantine)
+        self._controller = ServerController(
+            ControllerContext(
+                consent=self._consent,
+                prompts=self._prompts,
+                launcher=self._launcher,
+                review=self._review,
+                running_work=self._running_work,
+                request_handlers=self._request_handlers,
+                emit=self._emit,
+                limits=self._limits,
+            )
+        )
+        self._servers = self._controller.servers
+        self._catalogue = Catalogue(self._servers, self._review, self._switches)
+        self._access = GuardedAccess(
+            self._consent, self._review, self._switches, None if on_event is None else self._emit
+        )
         self._watch: ConfigWatch | None = None
-        self._to_tell: tuple[str, ...] = ()
+        self._warnings: tuple[str, ...] = ()
         self._reloading: asyncio.Task[None] | None = None
         self._open = False
         for entry in entries:
@@ -150,7 +160,7 @@ class Host:
         given: dict[str, Any] = {"lock": beside / "mcp.lock", "project": beside, **options}
         host = cls(config.config.entries, **given)
         host._watch = config if watch else None
-        host._to_tell = config.config.warnings
+        host._warnings = config.config.warnings
         return host
 
     async def __aenter__(self) -> Self:
@@ -167,8 +177,8 @@ class Host:
         if self._open:
             raise LocalError("This host is open already")
         self._open = True
-        for warning in self._to_tell:
-            self._tell(HostEvent(kind="config", detail=warning))
+        for warning in self._warnings:
+            self._emit(HostEvent(kind="config", detail=warning))
         self._warn_of_names()
         if self._watch is not None:
             self._reloading = asyncio.create_task(self._reload(self._watch), name="dovetail-config")
@@ -182,9 +192,9 @@ class Host:
             await asyncio.gather(reloading, return_exceptions=True)
         try:
             await self.stop()
-            await self._keeping.close()
+            await self._controller.definitions.close()
         finally:
-            await self._let_go()
+            await self._release()
 
     @property
     def servers(self) -> Mapping[str, ServerStatus]:
@@ -203,7 +213,7 @@ class Host:
         try:
             async with asyncio.timeout(timeout):
                 while not all(server.settled for server in servers):
-                    await self._bell.wait(self._limits.start_seconds)
+                    await self._change_signal.wait(self._limits.start_seconds)
         except TimeoutError:
             pass
 
@@ -213,34 +223,34 @@ class Host:
         Servers that are starting for the first time are waited for, within bounds.
         """
         await self._gather()
-        return self._roster.tools()
+        return self._catalogue.tools()
 
     async def prompts(self) -> list[HostPrompt]:
         """Prompts, by the commands that get them."""
         await self._gather()
-        return self._roster.prompts()
+        return self._catalogue.prompts()
 
     async def resources(self) -> list[HostResource]:
         """Resources, one server after the other."""
         await self._gather()
-        return self._roster.resources()
+        return self._catalogue.resources()
 
     async def templates(self) -> list[HostTemplate]:
         """Resource templates, one server after the other."""
         await self._gather()
-        return self._roster.templates()
+        return self._catalogue.templates()
 
     def switched_off(self) -> list[HostTool]:
         """Tools of ready servers that the person has switched off."""
-        return self._roster.switched_off()
+        return self._catalogue.switched_off()
 
     def withheld(self) -> list[Withheld]:
         """Definitions that are held back until the person approves them: see `approve`."""
-        return self._quarantine.withheld()
+        return self._review.withheld()
 
     def instructions(self) -> dict[str, str]:
         """How each ready server wants to be used, as far as that was approved; for a model, under the server's key."""
-        return self._roster.instructions()
+        return self._catalogue.instructions()
 
     async def call(
         self,
@@ -260,13 +270,13 @@ class Host:
         """
         given = {**(arguments or {}), **named}
         try:
-            with self._under_way.piece(f"the call of {name!r}"):
-                found = await self._find(name)
-                server = self._servers[found.server]
-                # The person may have taken their trust back in another program.
-                if server.status.trusted != (trusted := self._launching.trusted(server.entry)):
+            with self._running_work.piece(f"the call of {name!r}"):
+                tool = await self._find_tool(name)
+                server = self._servers[tool.server]
+                # The user may have withdrawn their trust in another process.
+                if server.status.trusted != (trusted := self._launcher.trusted(server.entry)):
                     server.update(trusted=trusted)
-                result = await self._calling.call(found, server, given, timeout, progress)
+                result = await self._access.call_tool(tool, server, given, timeout, progress)
         except DovetailError as problem:
             if check:
                 raise
@@ -279,20 +289,20 @@ class Host:
         self, command: str | tuple[str, str], arguments: Mapping[str, str] | None = None
     ) -> GetPromptResult:
         """Get a prompt by its command, as `/mcp.server.prompt`, or by the key of a server and what that calls it."""
-        with self._under_way.piece(f"the prompt {command!r}"):
+        with self._running_work.piece(f"the prompt {command!r}"):
             if isinstance(command, str):
-                await self._until(lambda: self._roster.find_prompt(command) is not None)
+                await self._until(lambda: self._catalogue.find_prompt(command) is not None)
             else:
                 await self._server(command[0]).connected()
-            found = self._roster.find_prompt(command)
-            if found is None:
+            prompt = self._catalogue.find_prompt(command)
+            if prompt is None:
                 raise LocalError(f"There is no prompt {command!r}")
-            return await self._getting.prompt(found, self._server(found.server), dict(arguments or {}))
+            return await self._access.get_prompt(prompt, self._server(prompt.server), dict(arguments or {}))
 
     async def read(self, server: str, uri: str) -> ReadResourceResult:
         """Read a resource of a server."""
-        with self._under_way.piece(f"the reading of {uri!r}"):
-            return await self._getting.read(self._server(server), uri)
+        with self._running_work.piece(f"the reading of {uri!r}"):
+            return await self._access.read_resource(self._server(server), uri)
 
     async def complete(
         self,
@@ -304,12 +314,12 @@ class Host:
         context: Mapping[str, str] | None = None,
     ) -> Completion:
         """Suggestions of a server for an argument of its prompt, or for a variable of its template."""
-        attendance = await self._server(server).connected()
-        return await attendance.client.complete(reference, argument, value, context=context)
+        connected = await self._server(server).connected()
+        return await connected.client.complete(reference, argument, value, context=context)
 
     async def subscribe(self, server: str, uri: str) -> None:
         """Hear of changes of a resource, as `resource` events, also after the server was started anew."""
-        await self._getting.subscribe(self._server(server), uri)
+        await self._access.subscribe(self._server(server), uri)
 
     async def unsubscribe(self, server: str, uri: str) -> None:
         """Hear of them no more."""
@@ -328,40 +338,40 @@ class Host:
         server = self._server(key)
         if server.entry.enabled != enabled:
             await self._become(server, msgspec.structs.replace(server.entry, enabled=enabled))
-            self._record_config(key, "switched on" if enabled else "switched off", "person")
+            await self._record_config(key, "switched on" if enabled else "switched off", "person")
 
     async def set_tool(self, server: str, tool: str, enabled: bool) -> None:
         """Offer a tool from now on, or not, in every host of this person; `tool` is what the server calls it."""
         self._server(server)
         turn = self._switches.turn_on if enabled else self._switches.turn_off
-        self._record_config(server, f"tool {tool} switched {'on' if enabled else 'off'}", "person")
-        await self._workers.run(lambda: turn(server, tool))
-        self._tell(HostEvent(kind="lists", server=server, detail="tools"))
+        await self._record_config(server, f"tool {tool} switched {'on' if enabled else 'off'}", "person")
+        await self._thread_pool.run(lambda: turn(server, tool))
+        self._emit(HostEvent(kind="lists", server=server, detail="tools"))
 
     async def trust(self, key: str, trusted: bool) -> None:
         """Believe what a server says of its tools, or not; bound to how it is started, and kept."""
         server = self._server(key)
-        await self._launching.trust(server.entry, trusted)
+        await self._launcher.trust(server.entry, trusted)
         server.update(trusted=trusted)
 
     async def approve(self, server: str, kind: DefinitionKind, name: str, digest: str | None = None) -> None:
         """Take up a definition that is held back; with the `digest` that `withheld` has, only what was shown there."""
-        finding = self._quarantine.held(server, kind, name)
+        finding = self._review.held(server, kind, name)
         if finding is None:
             raise not_withheld(server, kind, name)
         if digest not in (None, finding.definition.digest):
             raise Refused(f"The {kind} {name!r} of {server!r} has changed since it was shown; look at it again")
-        await self._keeping.approve(finding, "person", "approved by name")
+        await self._controller.definitions.approve(finding, "person", "approved by name")
 
     def logs(self, key: str) -> Sequence[LogLine]:
         """The latest of what a server wrote and logged, and what there was to say of it."""
-        return self._server(key).journal.lines()
+        return self._server(key).log.lines()
 
     def traffic(self, key: str | None = None) -> Sequence[TrafficLine]:
         """The latest messages, of one server or of all."""
         if key is not None:
-            return self._server(key).journal.messages()
-        lines = [line for server in self._servers.values() for line in server.journal.messages()]
+            return self._server(key).log.messages()
+        lines = [line for server in self._servers.values() for line in server.log.messages()]
         return sorted(lines, key=lambda line: line.at)
 
     async def stop(self) -> None:
@@ -369,7 +379,7 @@ class Host:
 
         The host stays open, and its servers keep running.
         """
-        await asyncio.gather(self._under_way.stop(), self._person.questions.stop())
+        await asyncio.gather(self._running_work.stop(), self._prompts.questions.stop())
 
     def chat(self, **options: Any) -> Chat:
         """A conversation with a model that may use the servers; the options are those of `Chat`."""
@@ -393,22 +403,24 @@ class Host:
         for server in servers:
             server.want()
 
-    async def _let_go(self) -> None:
+    async def _release(self) -> None:
         try:
             await asyncio.gather(*(server.close() for server in self._servers.values()))
             await asyncio.gather(*(model.close() for model in self._models), return_exceptions=True)
         finally:
-            self._workers.stop()
-            if self._own_audit:
-                self.audit.close()
+            try:
+                # Both wait for the disk. A log that was given to the host stays open.
+                await self._thread_pool.run(self.audit.close if self._owns_audit else self.audit.flush)
+            finally:
+                self._thread_pool.stop()
 
     async def _gather(self) -> None:
         """Start what is not running, and wait for first starts, each for so long and no longer."""
         self._want(self._servers.values())
         loop = asyncio.get_running_loop()
         while (left := max((each.delays(loop.time()) for each in self._servers.values()), default=0.0)) > 0:
-            await self._bell.wait(left)
-        await self._keeping.look_again()
+            await self._change_signal.wait(left)
+        await self._controller.definitions.review_again()
 
     async def _until(self, there: Callable[[], bool]) -> None:
         """Wait until something is there, or every server that might bring it is settled or takes too long."""
@@ -418,37 +430,33 @@ class Host:
             left = max((each.delays(loop.time()) for each in self._servers.values()), default=0.0)
             if left <= 0:
                 break
-            await self._bell.wait(left)
+            await self._change_signal.wait(left)
 
-    async def _find(self, name: str) -> HostTool:
+    async def _find_tool(self, name: str) -> HostTool:
         self._check_open()
-        found = self._roster.find_tool(name)
-        if found is None:
-            await self._come_back(name)
-            await self._until(lambda: self._roster.find_tool(name) is not None)
-        await self._keeping.look_again()
-        found = self._roster.find_tool(name)
-        if found is None:
-            raise LocalError(f"There is no tool {name!r}{self._roster.why_not(name)}")
-        return found
+        tool = self._catalogue.find_tool(name)
+        if tool is None:
+            await self._wait_for_owner(name)
+            await self._until(lambda: self._catalogue.find_tool(name) is not None)
+        if await self._controller.definitions.review_again() or tool is None:
+            tool = self._catalogue.find_tool(name)
+        if tool is None:
+            raise LocalError(f"There is no tool {name!r}{self._catalogue.why_not(name)}")
+        return tool
 
-    async def _come_back(self, name: str) -> None:
-        """Wait for the server that had a tool, if it is being started anew."""
-        owner = self._servers.get(self._roster.owner(name) or "")
+    async def _wait_for_owner(self, name: str) -> None:
+        """Wait for the server that had a tool, if it is being restarted."""
+        owner = self._servers.get(self._catalogue.owner(name) or "")
         if owner is not None:
             await owner.connected(self._limits.wait_seconds)
 
-    def _answering(self, key: str, about: Callable[[], Mapping[str, Any]]) -> ServerRequestHandlers:
-        models, roots, context = self._models, self._roots, lambda: self.on_context
-        limits = self._limits
-        return ServerRequestHandlers(
-            key, self._consent, self._person, self._under_way, models, roots, context, about, limits
-        )
+    def _request_handlers(self, key: str, identity: Identity) -> ServerRequestHandlers:
+        return ServerRequestHandlers(key, identity, self._request_context)
 
     def _add(self, entry: ServerEntry) -> None:
         if entry.key in self._servers:
             raise LocalError(f"There are two servers {entry.key!r}")
-        self._servers[entry.key] = ServerSupervisor(entry, self._keeping, self._limits, self._bell)
+        self._servers[entry.key] = ServerSupervisor(entry, self._controller, self._limits, self._change_signal)
 
     async def _become(self, server: ServerSupervisor, entry: ServerEntry) -> None:
         was_wanted = server.status.state not in ("disabled", "idle")
@@ -461,11 +469,11 @@ class Host:
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             try:
-                change = await self._workers.run(watch.check)
+                change = await self._thread_pool.run(watch.check)
                 if change is not None:
                     await self._apply(change)
             except DovetailError as problem:
-                self._tell(HostEvent(kind="config", detail=str(problem)))
+                self._emit(HostEvent(kind="config", detail=str(problem)))
 
     async def _apply(self, change: ConfigChange) -> None:
         """Take up a change of the configuration: servers that it does not touch keep running."""
@@ -473,42 +481,42 @@ class Host:
             server = self._servers.pop(entry.key, None)
             if server is not None:
                 await server.close()
-                self._note_config(entry.key, "removed")
+                await self._note_config(entry.key, "removed")
         for _, entry in change.changed:
             server = self._servers.get(entry.key)
             if server is not None:
                 await self._become(server, entry)
-                self._note_config(entry.key, f"changed in {entry.origin}")
+                await self._note_config(entry.key, f"changed in {entry.origin}")
         for entry in change.added:
             if entry.key not in self._servers:
                 self._add(entry)
                 await self._become(self._servers[entry.key], entry)
-                self._note_config(entry.key, f"added in {entry.origin}")
+                await self._note_config(entry.key, f"added in {entry.origin}")
         for warning in change.warnings:
-            self._tell(HostEvent(kind="config", detail=warning))
+            self._emit(HostEvent(kind="config", detail=warning))
         if change.added:
             self._warn_of_names()
 
     def _warn_of_names(self) -> None:
         """Tell of keys that look like one another, behind which a server might hide."""
         for concern in inspect_names(self._servers):
-            self._tell(HostEvent(kind="config", detail=str(concern)))
+            self._emit(HostEvent(kind="config", detail=str(concern)))
 
-    def _record_config(self, key: str, what: str, by: Any) -> None:
-        self.audit.write("config", server=key, by=by, change=what)
-        self._tell(HostEvent(kind="config", server=key, detail=what))
-        self._bell.ring()
+    async def _record_config(self, key: str, what: str, by: Decider | None) -> None:
+        await self.audit.record("config", server=key, by=by, change=what)
+        self._emit(HostEvent(kind="config", server=key, detail=what))
+        self._change_signal.notify()
 
-    def _note_config(self, key: str, what: str) -> None:
+    async def _note_config(self, key: str, what: str) -> None:
         """Record what others have changed; where that fails the rest is taken up all the same, and nothing starts."""
         try:
-            self._record_config(key, what, None)
+            await self._record_config(key, what, None)
         except Unrecorded as problem:
-            self._tell(HostEvent(kind="config", server=key, detail=f"{what}; {problem}"))
+            self._emit(HostEvent(kind="config", server=key, detail=f"{what}; {problem}"))
 
-    def _tell(self, event: HostEvent) -> None:
+    def _emit(self, event: HostEvent) -> None:
         if event.kind in ("status", "lists", "definition", "config"):
-            self._roster.forget()
+            self._catalogue.forget()
         if self._on_event is None:
             return
         try:

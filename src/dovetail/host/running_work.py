@@ -12,7 +12,7 @@ _STOP_SECONDS = 5.0
 
 
 class Stopped(Refused):
-    """The person stopped it."""
+    """The user stopped it."""
 
 
 class RunningWork:
@@ -33,7 +33,7 @@ class RunningWork:
         """Stop everything but the task that asks for it, and wait, within bounds, until it has stopped."""
         here = asyncio.current_task()
         stopped = {
-            piece for piece in list(self._pieces) if piece.stop(Stopped(f"The person stopped {piece.what}"), here)
+            piece for piece in list(self._pieces) if piece.stop(Stopped(f"The user stopped {piece.what}"), here)
         }
         try:
             async with asyncio.timeout(_STOP_SECONDS):

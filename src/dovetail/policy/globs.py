@@ -8,6 +8,8 @@ def glob_matches(pattern: str, text: str) -> bool:
 
     Only the last `*` is ever tried again, so a hostile pattern or text costs their product at most.
     """
+    if pattern == "*":
+        return True
     at = p = 0
     star, resume = -1, 0
     while at < len(text):

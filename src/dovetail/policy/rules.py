@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
@@ -41,7 +42,7 @@ _SUBJECTS: Mapping[str, str] = MappingProxyType(
 _VERBS: Mapping[Verdict, str] = MappingProxyType({"allow": "allow", "ask": "ask about", "deny": "deny"})
 
 
-class Rule(msgspec.Struct, frozen=True):
+class Rule(msgspec.Struct, frozen=True, dict=True):
     """One rule: a verdict, and what it is about. What is not named may be anything.
 
     A rule without `kind` is about tools, but a `deny` that names nothing of a tool is about everything. A rule that
@@ -76,7 +77,7 @@ class Rule(msgspec.Struct, frozen=True):
         if self.about not in ("tool",) and (self.arguments or self.hints):
             raise LocalError(f"A rule about {self.about!r} cannot look at arguments or annotations, which tools have")
 
-    @property
+    @functools.cached_property
     def about(self) -> ActionKind | Literal["*"]:
         """The kind of action that it is about."""
         if self.kind is not None:
@@ -84,7 +85,7 @@ class Rule(msgspec.Struct, frozen=True):
         wide = self.verdict == "deny" and self.tool is None and not self.arguments and not self.hints
         return "*" if wide and self.name is None else "tool"
 
-    @property
+    @functools.cached_property
     def hints(self) -> dict[Hint, bool]:
         """What it wants of a tool's annotations."""
         wanted: dict[Hint, bool] = {}
@@ -125,6 +126,10 @@ class Rule(msgspec.Struct, frozen=True):
         return all(value is HINTS[hint] or _said(action.annotations, hint) is value for hint, value in wanted.items())
 
     def __str__(self) -> str:
+        return self._text
+
+    @functools.cached_property
+    def _text(self) -> str:
         return f"{self.sentence()} ({self.origin})"
 
     def sentence(self) -> str:

@@ -117,7 +117,7 @@ def test_a_call_by_hand_is_looked_at_first_and_its_refusal_is_said_to_a_person(t
         assert "May the tool" not in terminal.transcript
         terminal.say("/call add a=2")
         terminal.answer("[n] no", "n")
-        terminal.until("x The person refused to call the tool 'add' of 'desk'")
+        terminal.until("x The user refused to call the tool 'add' of 'desk'")
         assert "ask the person" not in terminal.transcript
         terminal.until_prompt()
         terminal.type("/call ad")

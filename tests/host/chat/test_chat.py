@@ -163,14 +163,14 @@ async def test_tools_run_side_by_side() -> None:
 async def test_errors_refusals_and_mistakes_are_results() -> None:
     names = ("a__fail", "a__add", "a__nothing", ScriptToolUse("a__add", {"a": "no number"}))
     model = ScriptedModel([uses(*names), "Well."])
-    refuse = {"a__add": "The person said no."}
+    refuse = {"a__add": "The user said no."}
     async with bench(model, a=workshop(), forbids=refuse.get) as host:
         chat = Chat(host)
         events = await turn(chat)
         host.called.clear()
     failed, refused, unknown, _ = results(chat)
     assert text_of(failed) == '<from-server name="a" tool="fail">\nNo luck today\n</from-server>' and failed.is_error
-    assert text_of(refused) == "The person said no." and refused.is_error
+    assert text_of(refused) == "The user said no." and refused.is_error
     assert "There is no tool 'a__nothing'" in text_of(unknown) and unknown.is_error
     assert {event.id for event in of(ToolFinished, events) if event.refused} == {
         results(chat)[place].tool_use_id for place in (1, 3)

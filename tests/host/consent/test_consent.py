@@ -25,33 +25,33 @@ def question(rule: str) -> CallQuestion:
     return CallQuestion(server="s", tool="t", rule=rule)
 
 
-class Desk:
+class ConsentFixture:
     """A consent with everything around it."""
 
     def __init__(self, folder: Path, on_approve: OnApprove | None, *rules: Rule) -> None:
         self.events: list[HostEvent] = []
-        self.workers = ThreadPool()
-        self.person = UserPrompts(on_approve, None, self.events.append, 2, self.workers)
+        self.thread_pool = ThreadPool()
+        self.person = UserPrompts(on_approve, None, self.events.append, 2, self.thread_pool)
         home = folder / "user"
         self.audit = Audit(folder=home)
-        self.consent = Consent(Policy(rules), SavedAnswers(home), self.person, self.audit, self.workers)
+        self.consent = Consent(Policy(rules), SavedAnswers(home), self.person, self.audit, self.thread_pool)
 
-    async def settle(self, **options: Any) -> Any:
-        return await self.consent.settle(CALL, question, **options)
+    async def authorize(self, **options: Any) -> Any:
+        return await self.consent.authorize(CALL, question, **options)
 
 
 async def test_what_the_rules_allow_is_not_asked(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, None, Rule("allow", tool="t"))
-    settled = await desk.settle()
-    assert (settled.by, settled.rule) == ("policy", "allow tool t of any server (code)")
+    fixture = ConsentFixture(tmp_path, None, Rule("allow", tool="t"))
+    permission = await fixture.authorize()
+    assert (permission.by, permission.rule) == ("policy", "allow tool t of any server (code)")
     with pytest.raises(Refused, match="on_approve"):
-        await desk.settle(at_least="ask")
+        await fixture.authorize(at_least="ask")
 
 
 async def test_what_they_deny_is_not_asked_either(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, lambda _: True, Rule("deny", tool="t"))
-    with pytest.raises(Refused, match=r"The policy does not let me call the tool 't' of 's' \(deny tool t"):
-        await desk.settle()
+    fixture = ConsentFixture(tmp_path, lambda _: True, Rule("deny", tool="t"))
+    with pytest.raises(Refused, match=r"The policy does not allow me to call the tool 't' of 's' \(deny tool t"):
+        await fixture.authorize()
     (record,) = records(tmp_path, "refusal")
     assert (record["by"], record["definition"]) == ("policy", "d")
     assert "deny tool t" in record["rule"]
@@ -65,24 +65,24 @@ async def test_answers_are_remembered(tmp_path: Path, hold: Any) -> None:
         asked.append(one)
         return Yes(remember=hold)
 
-    desk = Desk(tmp_path, approve)
-    assert (await desk.settle()).by == "person"
-    assert (await desk.settle()).by == "policy"
+    fixture = ConsentFixture(tmp_path, approve)
+    assert (await fixture.authorize()).by == "person"
+    assert (await fixture.authorize()).by == "policy"
     assert len(asked) == 1
-    again = Desk(tmp_path, approve)
-    assert (await again.settle()).by == ("policy" if hold == "always" else "person")
-    desk.workers.stop()
-    again.workers.stop()
+    again = ConsentFixture(tmp_path, approve)
+    assert (await again.authorize()).by == ("policy" if hold == "always" else "person")
+    fixture.thread_pool.stop()
+    again.thread_pool.stop()
 
 
 async def test_so_are_refusals(tmp_path: Path) -> None:
     replies = iter([No(remember="session", reason="never")])
-    desk = Desk(tmp_path, lambda _: next(replies))
+    fixture = ConsentFixture(tmp_path, lambda _: next(replies))
     for _ in range(2):
         with pytest.raises(Refused):
-            await desk.settle()
+            await fixture.authorize()
     assert [record["by"] for record in records(tmp_path, "refusal")] == ["person", "policy"]
-    desk.workers.stop()
+    fixture.thread_pool.stop()
 
 
 async def test_a_question_that_is_withdrawn_is_recorded(tmp_path: Path) -> None:
@@ -90,14 +90,14 @@ async def test_a_question_that_is_withdrawn_is_recorded(tmp_path: Path) -> None:
         await asyncio.sleep(60)
         return True
 
-    desk = Desk(tmp_path, approve)
-    task = asyncio.create_task(desk.settle())
-    while not desk.events:
+    fixture = ConsentFixture(tmp_path, approve)
+    task = asyncio.create_task(fixture.authorize())
+    while not fixture.events:
         await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert [event.kind for event in desk.events] == ["question", "withdrawn"]
+    assert [event.kind for event in fixture.events] == ["question", "withdrawn"]
     (record,) = records(tmp_path, "refusal")
     assert (record["by"], record["details"]["reason"]) == ("nobody", "the question was withdrawn")
 
@@ -107,7 +107,7 @@ async def test_an_answer_that_is_none_is_an_error(tmp_path: Path) -> None:
         return "yes please"
 
     with pytest.raises(LocalError, match="on_approve returns"):
-        await Desk(tmp_path, approve).settle()
+        await ConsentFixture(tmp_path, approve).authorize()
 
 
 async def test_a_function_that_fails_is_a_no(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -115,8 +115,9 @@ async def test_a_function_that_fails_is_a_no(tmp_path: Path, caplog: pytest.LogC
         raise ValueError("no terminal")
 
     with pytest.raises(Refused, match="could not be asked: ValueError: no terminal"):
-        await Desk(tmp_path, approve).settle()
+        await ConsentFixture(tmp_path, approve).authorize()
     assert "on_approve failed" in caplog.text
+    await asyncio.sleep(0)  # what has happened is recorded in the next turn of the event loop
     assert [record["by"] for record in records(tmp_path, "refusal")] == ["nobody"]
 
 
@@ -125,7 +126,7 @@ async def test_only_what_servers_ask_is_bounded(tmp_path: Path) -> None:
         await asyncio.sleep(60)
         return True
 
-    person = Desk(tmp_path, approve).person
+    person = ConsentFixture(tmp_path, approve).person
     ours = [asyncio.create_task(person.approve(question(""))) for _ in range(5)]
     theirs = [asyncio.create_task(person.approve(RootsQuestion(server="s", roots=()))) for _ in range(3)]
     await asyncio.sleep(0)

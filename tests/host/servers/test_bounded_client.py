@@ -72,6 +72,6 @@ def test_nothing_is_ever_sent_twice(tmp_path: Path) -> None:
     from dovetail.types.tools import Tool, ToolAnnotations
 
     c = client("innocent", [])
-    repeats: Any = vars(c)["_repeats"]
-    repeats.learn([Tool("read", {}, annotations=ToolAnnotations(read_only_hint=True))])
-    assert not repeats.allow(SessionEnded("s", ran=True), "tools/call", {"name": "read"})
+    policy: Any = vars(c)["_retry_policy"]
+    policy.learn([Tool("read", {}, annotations=ToolAnnotations(read_only_hint=True))])
+    assert not policy.allow(SessionEnded("s", ran=True), "tools/call", {"name": "read"})

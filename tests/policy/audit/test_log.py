@@ -1,5 +1,6 @@
 """Writing the record: quickly, by many at once, or not at all."""
 
+import asyncio
 import json
 import os
 import stat
@@ -173,12 +174,8 @@ class TestWhatCannotBeRecordedIsNotDone:
     def test_another_process_that_holds_it(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("dovetail.policy.audit.files.PATIENCE", 0.05)
         Audit(folder=tmp_path).write("call")
-        program = (
-            "import fcntl, sys; log = open(sys.argv[1], 'rb'); fcntl.flock(log, fcntl.LOCK_EX);"
-            "print('held', flush=True); sys.stdin.read()"
-        )
         process = subprocess.Popen(
-            [sys.executable, "-c", program, str(tmp_path / "audit.jsonl")],
+            [sys.executable, "-c", HOLD, str(tmp_path / "audit.jsonl")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -190,6 +187,57 @@ class TestWhatCannotBeRecordedIsNotDone:
             process.stdin.close()
             process.wait(20)
             audit.write("call")
+
+
+HOLD = (
+    "import fcntl, sys; log = open(sys.argv[1], 'rb'); fcntl.flock(log, fcntl.LOCK_EX);"
+    "print('held', flush=True); sys.stdin.read()"
+)
+
+
+async def test_the_event_loop_runs_while_another_process_holds_the_log(tmp_path: Path) -> None:
+    with Audit(folder=tmp_path) as audit:
+        await audit.record("call", name="first")
+        with subprocess.Popen(
+            [sys.executable, "-c", HOLD, str(tmp_path / "audit.jsonl")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as process:
+            assert process.stdout is not None and process.stdout.readline() == b"held\n"
+            waiting = [asyncio.create_task(audit.record("call", name=str(n))) for n in range(3)]
+            for _ in range(20):  # a loop that waited for the lock would get here only after two seconds, and fail below
+                await asyncio.sleep(0.001)
+            assert not any(task.done() for task in waiting)
+            assert process.stdin is not None
+            process.stdin.close()
+            await asyncio.gather(*waiting)
+    assert [record.get("name") for record in records(tmp_path)] == [None, "first", "0", "1", "2"]
+    assert verify(folder=tmp_path).records == 5
+
+
+async def test_records_of_one_turn_are_chained_and_in_order(tmp_path: Path) -> None:
+    with Audit(folder=tmp_path) as audit:
+        await asyncio.gather(*(audit.record("call", name=str(n)) for n in range(100)))
+    assert [record.get("name") for record in records(tmp_path)] == [None, *map(str, range(100))]
+    assert verify(folder=tmp_path).records == 101
+
+
+async def test_what_is_recorded_soon_is_there_once_the_log_is_closed(tmp_path: Path) -> None:
+    failures: list[Exception] = []
+    with Audit(folder=tmp_path) as audit:
+        await audit.record("call", name="1")
+        audit.record_soon(failures.append, "result", name="1")
+    assert [record["event"] for record in records(tmp_path)] == ["open", "call", "result"]
+    assert failures == []
+
+
+async def test_what_cannot_be_recorded_soon_is_reported(tmp_path: Path) -> None:
+    failures: list[Exception] = []
+    with Audit(folder=tmp_path) as audit:
+        await audit.record("call")
+        os.truncate(tmp_path / "audit.jsonl", 10)
+        audit.record_soon(failures.append, "result")
+        with pytest.raises(Unrecorded, match="its end is missing"):
+            await audit.record("call")
+    assert [type(failure) for failure in failures] == [Unrecorded]
 
 
 class TestAfterAKill:

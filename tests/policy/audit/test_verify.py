@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from dovetail.policy.audit.chain import START, AuditRecord, encode_record, link_hash, split_line
+from dovetail.policy.audit.chain import START, encode_entry, encode_line, link_hash, split_line
 from dovetail.policy.audit.files import head_path
 from dovetail.policy.audit.log import KEY_FILE, Audit
 from dovetail.policy.audit.verify import verify, verify_lines
@@ -88,13 +88,13 @@ class TestFoundOut:
 
     def test_a_record_put_in(self, folder: Path) -> None:
         known = lines(folder)
-        forged = encode_record(AuditRecord(n=5, at="2026", event="call"), START, b"x" * 32)[0]
+        forged = encode_line(5, "2026", encode_entry("call"), START, b"x" * 32)[0]
         assert problem(folder, [*known[:5], forged, *known[5:]]) == "record 5 was changed, or what is before it"
 
     def test_a_record_put_at_the_end(self, folder: Path) -> None:
         last = split_line(lines(folder)[-1])
         assert last is not None
-        forged = encode_record(AuditRecord(n=10, at="2026", event="call"), last.hash, b"x" * 32)[0]
+        forged = encode_line(10, "2026", encode_entry("call"), last.hash, b"x" * 32)[0]
         assert problem(folder, [*lines(folder), forged]) == ("record 10 was not written by Dovetail: its seal is wrong")
 
     def test_files_swapped(self, folder: Path) -> None:

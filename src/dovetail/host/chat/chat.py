@@ -59,7 +59,7 @@ class Chat:
         self._attached: set[tuple[str, str]] = set()
         self._searching = False
         self._owners: dict[str, str] = {}
-        self._under_way: asyncio.Task[None] | None = None
+        self._running_work: asyncio.Task[None] | None = None
 
     @property
     def model(self) -> str:
@@ -90,7 +90,7 @@ class Chat:
             owners=self._owners,
             searching=self._searching,
         )
-        task = self._under_way = asyncio.create_task(
+        task = self._running_work = asyncio.create_task(
             self._run(turn, words, list(attach), server, outbox), name="dovetail chat"
         )
         task.add_done_callback(lambda _: outbox.close())
@@ -106,9 +106,9 @@ class Chat:
 
     async def stop(self) -> None:
         """End the turn that is under way, if any: the model's answer, and calls, whose servers are told."""
-        if self._under_way is not None:
-            await _stopped(self._under_way)
-            self._under_way = None
+        if self._running_work is not None:
+            await _stopped(self._running_work)
+            self._running_work = None
 
     def context(self, server: str, scope: str) -> list[SamplingMessage]:
         """What of the conversation goes along when a server asks a model and the person lets it: `host.on_context`."""

@@ -43,52 +43,57 @@ class ServerReview(msgspec.Struct, frozen=True, kw_only=True):
 class DefinitionReview:
     """Knows what was approved; without a lockfile it knows it for as long as the host runs."""
 
-    def __init__(self, file: Path | None, folder: Path | None, workers: ThreadPool) -> None:
+    def __init__(self, file: Path | None, folder: Path | None, thread_pool: ThreadPool) -> None:
         self._file = None if file is None else LockFile(file, folder)
         self._accepted = AcceptedWarnings(folder)
-        self._workers = workers
+        self._thread_pool = thread_pool
         self._lock: Lock | None = None
         self._turn = asyncio.Lock()
-        self._offers: dict[str, ServerFeatures] = {}
+        self._features: dict[str, ServerFeatures] = {}
         self._reviewed: dict[str, ServerReview] = {}
         self.trusts: Callable[[str], bool] = lambda _: False
         """Whether the person trusts a server: how others name their tools says nothing against it then."""
         self._stale = False
         """Tools have come or gone: what looks wrong depends on the names of the other servers' tools."""
 
-    async def take(self, server: str, offer: ServerFeatures) -> list[Finding]:
+    async def update(self, server: str, features: ServerFeatures) -> list[Finding]:
         """Take up what a server offers; what of it is held back from now on.
 
         What is offered at first contact, and looks well, is approved with the start of the server.
         """
-        before = self._offers.get(server)
-        self._offers[server] = offer
-        if before is None or _names(before) != _names(offer):
+        before = self._features.get(server)
+        self._features[server] = features
+        if before is None or _names(before) != _names(features):
             self._stale = True
         lock = await self._locked()
-        findings = await self._findings(server, offer, lock)
+        findings = await self._findings(server, features, lock)
         if server not in lock.servers:
             sound = [one.definition for one in findings if not one.quarantined]
             # Another program may have met the server first: what it was shown is what was approved.
             now = await self._change(
                 lambda known: known if server in known.servers else known.with_server(server, sound)
             )
-            findings = await self._findings(server, offer, now)
-        return self._take_up(server, offer, findings)
+            findings = await self._findings(server, features, now)
+        return self._take_up(server, features, findings)
 
     def forget(self, server: str) -> None:
         """A server offers nothing any more; what was approved of it stays approved."""
-        self._offers.pop(server, None)
+        self._features.pop(server, None)
         self._reviewed.pop(server, None)
 
-    async def look_again(self) -> list[Finding]:
+    @property
+    def is_outdated(self) -> bool:
+        """Whether tools have come or gone since the last review: `review_again`."""
+        return self._stale and self._lock is not None
+
+    async def review_again(self) -> list[Finding]:
         """See, after tools have come or gone, whether what one server says mentions those of another."""
-        if not self._stale or self._lock is None:
+        if not self.is_outdated or self._lock is None:
             return []
         self._stale = False
         fresh: list[Finding] = []
-        for server, offer in list(self._offers.items()):
-            fresh += self._take_up(server, offer, await self._findings(server, offer, self._lock))
+        for server, features in list(self._features.items()):
+            fresh += self._take_up(server, features, await self._findings(server, features, self._lock))
         return fresh
 
     def digest(self, server: str, kind: DefinitionKind, name: str) -> str | None:
@@ -115,16 +120,16 @@ class DefinitionReview:
         server, definition = finding.server, finding.definition
         await self._change(lambda known: known.with_definitions(server, definition))
         if finding.concerns:
-            await self._workers.run(lambda: self._accepted.add(server, definition))
-        offer = self._offers.get(server)
-        if offer is not None:
-            self._take_up(server, offer, await self._findings(server, offer, await self._locked()))
+            await self._thread_pool.run(lambda: self._accepted.add(server, definition))
+        features = self._features.get(server)
+        if features is not None:
+            self._take_up(server, features, await self._findings(server, features, await self._locked()))
 
     async def _locked(self) -> Lock:
         if self._lock is not None:
             return self._lock
         file = self._file
-        found: Lock | None = None if file is None else await self._workers.run(file.read)
+        found: Lock | None = None if file is None else await self._thread_pool.run(file.read)
         self._lock = found or Lock()
         return self._lock
 
@@ -135,13 +140,13 @@ class DefinitionReview:
                 self._lock = new(await self._locked())
             else:
                 # Another program may have approved something meanwhile: its word counts too.
-                changed: Lock = await self._workers.run(lambda: file.change(new))
+                changed: Lock = await self._thread_pool.run(lambda: file.change(new))
                 self._lock = changed
             return self._lock
 
-    def _take_up(self, server: str, offer: ServerFeatures, findings: list[Finding]) -> list[Finding]:
+    def _take_up(self, server: str, features: ServerFeatures, findings: list[Finding]) -> list[Finding]:
         """Go by what was found, unless the server offers something else by now; what is held back that was not."""
-        if self._offers.get(server) is not offer:
+        if self._features.get(server) is not features:
             return []
         before = self._reviewed.get(server)
         held = {one.definition.key: one for one in findings if one.quarantined}
@@ -155,20 +160,24 @@ class DefinitionReview:
             if key not in known or known[key].definition.digest != one.definition.digest
         ]
 
-    async def _findings(self, server: str, offer: ServerFeatures, lock: Lock) -> list[Finding]:
+    async def _findings(self, server: str, features: ServerFeatures, lock: Lock) -> list[Finding]:
         trusted = self.trusts(server)
         others = {
             key: _names(other)
-            for key, other in self._offers.items()
+            for key, other in self._features.items()
             if key != server and (not trusted or self.trusts(key))
         }
 
         def look() -> list[Finding]:
-            return review(server, _definitions(offer), lock, others, self._accepted.has)
+            return review(server, _definitions(features), lock, others, self._accepted.has)
 
         # To read a hostile list of megabytes takes seconds, in which the other servers are not to wait.
-        count = len(offer.tools) + len(offer.prompts) + len(offer.templates)
-        return look() if count < _FEW and len(msgspec.json.encode(offer)) < _SMALL else await self._workers.run(look)
+        count = len(features.tools) + len(features.prompts) + len(features.templates)
+        return (
+            look()
+            if count < _FEW and len(msgspec.json.encode(features)) < _SMALL
+            else await self._thread_pool.run(look)
+        )
 
 
 def as_withheld(finding: Finding) -> Withheld:
@@ -183,12 +192,12 @@ def as_withheld(finding: Finding) -> Withheld:
     )
 
 
-def _definitions(offer: ServerFeatures) -> list[Definition]:
-    return define_all((*offer.tools, *offer.prompts, *offer.templates), offer.instructions)
+def _definitions(features: ServerFeatures) -> list[Definition]:
+    return define_all((*features.tools, *features.prompts, *features.templates), features.instructions)
 
 
-def _names(offer: ServerFeatures) -> list[str]:
-    return [tool.name for tool in offer.tools]
+def _names(features: ServerFeatures) -> list[str]:
+    return [tool.name for tool in features.tools]
 
 
 def not_withheld(server: str, kind: str, name: str) -> LocalError:

@@ -32,37 +32,41 @@ from .user_prompts import HostElicitation, UserPrompts
 OnContext: TypeAlias = Callable[[str, str], Sequence[SamplingMessage]]
 """What of the conversation a server may see that the person grants it to: its key, and `thisServer` or `allServers`."""
 
-_AT_ONCE = 4
+_MAX_SAMPLING = 4
 """Answers of models that one server may wait for at once."""
 
 _SECRET_WORDS = ("password", "passphrase", "secret", "token", "api key", "private key", "credential", "one-time code")
 
 
-class ServerRequestHandlers:
-    """Answers one server, in the name of its key."""
+class RequestContext(msgspec.Struct, frozen=True, kw_only=True):
+    """The parts of a host that answer its servers."""
 
-    def __init__(
-        self,
-        key: str,
-        consent: Consent,
-        person: UserPrompts,
-        under_way: RunningWork,
-        models: Sequence[Model],
-        roots: Sequence[str | os.PathLike[str]],
-        context: Callable[[], OnContext | None],
-        about: Callable[[], Mapping[str, Any]],
-        limits: Limits,
-    ) -> None:
+    consent: Consent
+    prompts: UserPrompts
+    running_work: RunningWork
+    models: Sequence[Model]
+    roots: Sequence[str | os.PathLike[str]]
+    on_context: Callable[[], OnContext | None]
+    limits: Limits
+
+
+class ServerRequestHandlers:
+    """Handlers for the requests of one server: sampling, elicitation and roots.
+
+    `identity` gives trust and launch of the server as they are now (`ServerSupervisor.identity`).
+    """
+
+    def __init__(self, key: str, identity: Callable[[], Mapping[str, Any]], context: RequestContext) -> None:
         self._key = key
-        self._consent = consent
-        self._person = person
-        self._under_way = under_way
-        self._models = models
-        self._roots = roots
-        self._context = context
-        self._about = about
-        self._turns = asyncio.Semaphore(_AT_ONCE)
-        self._rate = Bucket(limits.questions_per_second, 2 * limits.max_questions)
+        self._identity = identity
+        self._consent = context.consent
+        self._prompts = context.prompts
+        self._running_work = context.running_work
+        self._models = context.models
+        self._roots = context.roots
+        self._on_context = context.on_context
+        self._turns = asyncio.Semaphore(_MAX_SAMPLING)
+        self._rate = Bucket(context.limits.questions_per_second, 2 * context.limits.max_questions)
         self._too_often = False
 
     def options(self) -> dict[str, Any]:
@@ -70,7 +74,7 @@ class ServerRequestHandlers:
         return {
             "on_sample": self.sample if self._models else None,
             "sample_tools": bool(self._models),
-            "on_elicit": self.elicit if self._person.answers else None,
+            "on_elicit": self.elicit if self._prompts.answers else None,
             "roots": self.roots if self._roots else None,
         }
 
@@ -80,13 +84,13 @@ class ServerRequestHandlers:
         from dovetail.host.models.stream_answer import full_answer
 
         model = select_model(self._models, params.model_preferences)
-        self._check_rate(self._action("sampling", model.name))
+        await self._check_rate(self._action("sampling", model.name))
         async with self._turns:
-            settled, params = await self._consented(params, model)
+            permission, params = await self._consented(params, model)
             action = self._action("sampling", model.name)
-            self._consent.record("sampling", action, settled.by, settled.rule, params=dump(params))
+            await self._consent.record("sampling", action, permission.by, permission.rule, params=dump(params))
             try:
-                with self._under_way.piece(f"what {self._key!r} asked a model", self._key):
+                with self._running_work.piece(f"what {self._key!r} asked a model", self._key):
                     answer = await full_answer(model, params)
             except DovetailError as problem:
                 self._consent.note("sampling", action, error=str(problem))
@@ -97,24 +101,24 @@ class ServerRequestHandlers:
         wish = params.include_context
         wants = wish is not None and wish != "none"
         context = self._consent.decide(self._action("context", wish or "")).verdict if wants else "deny"
-        settled = await self._consent.settle(
+        permission = await self._consent.authorize(
             self._action("sampling", model.name),
             lambda _: SamplingQuestion(server=self._key, params=params, model=model.name, wants_context=wants),
             # The wish for more of the conversation has to be shown, if there is somebody to show it to.
             "ask" if context == "ask" and self._consent.asks else "allow",
         )
-        granted = wants and (context == "allow" or (context == "ask" and settled.yes.context))
+        granted = wants and (context == "allow" or (context == "ask" and permission.yes.context))
         if wants:
             outcome = "granted" if granted else "not granted"
-            self._consent.record(
-                "sampling", self._action("context", wish or ""), settled.by, settled.rule, outcome=outcome
+            await self._consent.record(
+                "sampling", self._action("context", wish or ""), permission.by, permission.rule, outcome=outcome
             )
-        agreed = settled.yes.params or params
-        more = self._context() if granted else None
+        agreed = permission.yes.params or params
+        more = self._on_context() if granted else None
         messages = list(agreed.messages)
         if more is not None and wish is not None:
             messages = [*more(self._key, wish), *messages]
-        return settled, msgspec.structs.replace(
+        return permission, msgspec.structs.replace(
             agreed, messages=messages, include_context=wish if granted else None, metadata=None, task=None
         )
 
@@ -122,11 +126,11 @@ class ServerRequestHandlers:
         self, params: CreateMessageParams, answer: CreateMessageResult, model: Model
     ) -> CreateMessageResult:
         action = self._action("sampling-answer", model.name)
-        settled = await self._consent.settle(
+        permission = await self._consent.authorize(
             action, lambda _: SamplingAnswerQuestion(server=self._key, params=params, answer=answer)
         )
-        given = settled.yes.answer or answer
-        self._consent.record("sampling", action, settled.by, settled.rule, answer=dump(given))
+        given = permission.yes.answer or answer
+        await self._consent.record("sampling", action, permission.by, permission.rule, answer=dump(given))
         return given
 
     async def elicit(self, question: Elicitation) -> ElicitAnswer:
@@ -134,34 +138,34 @@ class ServerRequestHandlers:
         concerns = concerns_of(question)
         asked = HostElicitation(**msgspec.structs.asdict(question), key=self._key, concerns=concerns)
         action = self._action("elicitation", question.url or "")
-        self._check_rate(action)
+        await self._check_rate(action)
         decision = self._consent.decide(action)
         about = {"message": question.message, "mode": question.mode, "url": question.url, "concerns": concerns}
         wrong = None if question.url is None else url_problem(question.url)
         if decision.verdict == "deny" or wrong is not None:
-            self._consent.record("refusal", action, "policy", decision.rule, reason=wrong, **about)
+            await self._consent.record("refusal", action, "policy", decision.rule, reason=wrong, **about)
             return ElicitResult("decline")
-        self._consent.record("question", action, None, decision.rule, **about)
+        await self._consent.record("question", action, None, decision.rule, **about)
         try:
-            answer = await self._person.elicit(asked)
+            answer = await self._prompts.elicit(asked)
         except Stopped:
             answer = ElicitResult("cancel")
         except (DovetailError, asyncio.CancelledError) as problem:
-            self._consent.note_unasked(action, decision.rule, problem)
+            self._consent.note_unanswered(action, decision.rule, problem)
             raise
-        self._consent.record("elicitation", action, "person", "", answer=_outcome(answer), fields=_fields(answer))
+        await self._consent.record("elicitation", action, "person", "", answer=_outcome(answer), fields=_fields(answer))
         return answer
 
     async def roots(self) -> Sequence[str | os.PathLike[str]]:
         """The folders, if this server may know of them."""
         action = self._action("roots")
-        self._check_rate(action)
+        await self._check_rate(action)
         folders = tuple(os.fspath(root) for root in self._roots)
-        settled = await self._consent.settle(action, lambda _: RootsQuestion(server=self._key, roots=folders))
-        self._consent.record("roots", action, settled.by, settled.rule, roots=list(folders))
+        permission = await self._consent.authorize(action, lambda _: RootsQuestion(server=self._key, roots=folders))
+        await self._consent.record("roots", action, permission.by, permission.rule, roots=list(folders))
         return self._roots
 
-    def _check_rate(self, action: Action) -> None:
+    async def _check_rate(self, action: Action) -> None:
         """Refuse what comes faster than anybody can answer, and record only the first of it: it would fill the disk."""
         wait = self._rate.take(time.monotonic())
         if wait == 0:
@@ -174,7 +178,7 @@ class ServerRequestHandlers:
         raise Refused(f"Too many questions; ask again in {wait:.1f} s")
 
     def _action(self, kind: ActionKind, name: str = "") -> Action:
-        return Action(kind=kind, server=self._key, name=name, **self._about())
+        return Action(kind=kind, server=self._key, name=name, **self._identity())
 
 
 def concerns_of(question: Elicitation) -> tuple[str, ...]:

@@ -54,13 +54,13 @@ class UserPrompts:
         on_elicit: OnHostElicit | None,
         tell: OnEvent,
         most_each: int,
-        workers: ThreadPool,
+        thread_pool: ThreadPool,
     ) -> None:
         self._on_approve = on_approve
         self._on_elicit = on_elicit
         self._tell = tell
         self._most_each = most_each
-        self._workers = workers
+        self._thread_pool = thread_pool
         self._open: Counter[str] = Counter()
         self.questions = RunningWork()
 
@@ -83,7 +83,7 @@ class UserPrompts:
             raise
         except Exception as problem:
             logger.exception("on_approve failed")
-            raise Refused(f"The person could not be asked: {type(problem).__name__}: {problem}") from problem
+            raise Refused(f"The user could not be asked: {type(problem).__name__}: {problem}") from problem
         if isinstance(reply, bool):
             return Yes() if reply else No()
         if not isinstance(reply, (Yes, No)):
@@ -99,7 +99,7 @@ class UserPrompts:
             raise
         except Exception as problem:
             logger.exception("on_elicit failed")
-            raise Refused("The person could not be asked") from problem
+            raise Refused("The user could not be asked") from problem
 
     async def _put(self, server: str, question: msgspec.Struct, function: Callable[[], Any]) -> Any:
         if isinstance(question, _THEIRS):
@@ -123,7 +123,7 @@ class UserPrompts:
             self._tell(HostEvent(kind="question", server=server, detail=question))
             try:
                 # In a thread unless it is async: waiting for the user blocks nobody else.
-                return await self._workers.call_any(function)
+                return await self._thread_pool.call_any(function)
             except asyncio.CancelledError:
                 self._tell(HostEvent(kind="withdrawn", server=server, detail=question))
                 raise

@@ -35,14 +35,14 @@ class ConnectedServer:
     def __init__(
         self,
         client: BoundedClient,
-        journal: ServerLog,
+        log: ServerLog,
         limits: Limits,
         listed: OnListed,
         tell: Callable[[HostEvent], None],
         server: str,
     ) -> None:
         self.client = client
-        self._journal = journal
+        self._log = log
         self._limits = limits
         self._listed = listed
         self._tell: OnEvent = tell
@@ -54,14 +54,14 @@ class ConnectedServer:
         self._suspected = asyncio.Event()
         self.busy = 0
         """Requests of ours under way: a server that works need not answer checks as well."""
-        self.offer = ServerFeatures()
+        self.features = ServerFeatures()
         self._taken = False
 
     async def begin(self) -> None:
         """Listen for changes, then fetch every list for the first time, side by side."""
         self._spawn(self._watch_lists())
         said = self.client.instructions
-        self.offer = ServerFeatures(instructions=said[: self._limits.max_instructions] if said else None)
+        self.features = ServerFeatures(instructions=said[: self._limits.max_instructions] if said else None)
         await self._fetch(offered_kinds(self.client))
         self._spawn(self._refresh())
 
@@ -139,7 +139,7 @@ class ConnectedServer:
                 found[kind] = await fetch_list(self.client, kind, self._limits.list_seconds)
             except DovetailError as problem:
                 problems[kind] = str(problem)
-                self._journal.note("error", f"The list of {kind} was not taken: {problem}")
+                self._log.note("error", f"The list of {kind} was not taken: {problem}")
 
         await asyncio.gather(*(one(kind) for kind in kinds))
         if self.client.gone:
@@ -148,15 +148,15 @@ class ConnectedServer:
         await self._take(found, problems)
 
     async def _take(self, found: dict[ListKind, tuple[Any, ...]], problems: dict[ListKind, str]) -> None:
-        kept = {kind: text for kind, text in self.offer.problems.items() if kind not in found}
+        kept = {kind: text for kind, text in self.features.problems.items() if kind not in found}
         changed: frozenset[ListKind] = frozenset(
-            kind for kind, items in found.items() if getattr(self.offer, kind) != items
+            kind for kind, items in found.items() if getattr(self.features, kind) != items
         )
         now = {**kept, **problems}
-        if changed or now != self.offer.problems or not self._taken:
+        if changed or now != self.features.problems or not self._taken:
             self._taken = True
-            self.offer = msgspec.structs.replace(self.offer, **found, problems=now)
-            await self._listed(self.offer, changed)
+            self.features = msgspec.structs.replace(self.features, **found, problems=now)
+            await self._listed(self.features, changed)
 
     async def _watch_lists(self) -> None:
         """Note which lists have changed; where the server ends the subscription, there is another, ever less often."""
@@ -183,7 +183,7 @@ class ConnectedServer:
             try:
                 await self._fetch(list(stale))
             except DovetailError as problem:
-                self._journal.note("error", f"What the server offers was not taken up: {problem}")
+                self._log.note("error", f"What the server offers was not taken up: {problem}")
             await asyncio.sleep(self._limits.refresh_seconds)
 
     async def _watch_resource(self, uri: str) -> None:
@@ -222,7 +222,7 @@ class ConnectedServer:
         """Wait until nothing was heard for a while and nothing is under way, or somebody has a suspicion."""
         idle = self._limits.idle_seconds
         while not self._suspected.is_set():
-            left = idle if self.busy else self._journal.heard + idle - time.monotonic()
+            left = idle if self.busy else self._log.heard + idle - time.monotonic()
             if left <= 0:
                 break
             with contextlib.suppress(TimeoutError):

@@ -43,7 +43,7 @@ class Launcher:
         secrets: Secrets | None,
         auth: OnAuth | None,
         limits: Limits,
-        workers: ThreadPool,
+        thread_pool: ThreadPool,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
         self._consent = consent
@@ -51,7 +51,7 @@ class Launcher:
         self._secrets = secrets
         self._auth = auth
         self._limits = limits
-        self._workers = workers
+        self._thread_pool = thread_pool
         self._environ = environ
         self._session: dict[str, str] = {}
 
@@ -62,23 +62,23 @@ class Launcher:
         if self._approved(entry.key, spec):
             decision = self._consent.decide(action)
             if decision.verdict == "deny":
-                raise self._consent.refuse(
+                raise await self._consent.refuse(
                     action, "policy", decision.rule, f"The policy keeps {entry.key!r} from starting"
                 )
-            self._consent.record("launch", action, "person", "approved before", spec=loggable_spec(spec))
+            await self._consent.record("launch", action, "person", "approved before", spec=loggable_spec(spec))
             return
         before = self._approvals.before(entry.key, spec)
-        settled = await self._consent.settle(
+        permission = await self._consent.authorize(
             action,
             lambda _: LaunchQuestion(server=entry.key, spec=spec, origin=str(entry.origin), before=before),
         )
-        self._consent.record(
-            "launch", action, settled.by, settled.rule, spec=loggable_spec(spec), origin=str(entry.origin)
+        await self._consent.record(
+            "launch", action, permission.by, permission.rule, spec=loggable_spec(spec), origin=str(entry.origin)
         )
-        if settled.by == "person":
+        if permission.by == "person":
             self._session[entry.key] = spec.digest
-            if settled.yes.remember == "always":
-                await self._workers.run(functools.partial(self._approvals.approve, entry.key, spec))
+            if permission.yes.remember == "always":
+                await self._thread_pool.run(functools.partial(self._approvals.approve, entry.key, spec))
 
     def trusted(self, entry: ServerEntry) -> bool:
         """Whether the person believes what this server says of its tools."""
@@ -94,11 +94,11 @@ class Launcher:
             self._approvals.trust(entry.key, spec, trusted)
 
         action = Action(kind="launch", server=entry.key, launch=spec.digest)
-        self._consent.record("config", action, "person", "", trusted=trusted)
-        await self._workers.run(change)
+        await self._consent.record("config", action, "person", "", trusted=trusted)
+        await self._thread_pool.run(change)
 
     async def connect(
-        self, entry: ServerEntry, journal: ServerLog, answering: ServerRequestHandlers, note: Callable[[str], None]
+        self, entry: ServerEntry, log: ServerLog, handlers: ServerRequestHandlers, report: Callable[[str], None]
     ) -> BoundedClient:
         """A client for a server, not open yet; secrets are filled in only now."""
         spec = spec_of(entry)
@@ -112,20 +112,20 @@ class Launcher:
         given = {**spec.env, **spec.headers}
         secrets += [value for name, value in given.items() if is_secret(name)]
         self._consent.hide(secrets)
-        journal.hide(secrets)
+        log.hide(secrets)
         options: dict[str, Any] = {
             "timeout": self._limits.call_seconds,
-            "trace": journal.trace,
-            "on_log": journal.log,
-            **answering.options(),
+            "trace": log.trace,
+            "on_log": log.log,
+            **handlers.options(),
         }
         if spec.kind != "stdio":
             named = {name.lower() for name in spec.headers}
             auth = None if self._auth is None or "authorization" in named else self._auth(entry)
             options |= {"headers": spec.headers or None, "auth": auth}
-        return BoundedClient(self._target(spec, journal), self._limits, note, **options)
+        return BoundedClient(self._target(spec, log), self._limits, report, **options)
 
-    def _target(self, spec: LaunchSpec, journal: ServerLog) -> Target:
+    def _target(self, spec: LaunchSpec, log: ServerLog) -> Target:
         if spec.kind != "stdio":
             if spec.url is None:
                 raise LocalError("A server that is reached over the network needs a URL")
@@ -133,7 +133,7 @@ class Launcher:
         if not spec.command:
             raise LocalError("A server that is started needs a command")
         inherited = shared_environment(self._environ)
-        return CommandTarget(spec.command, spec.env, spec.cwd, inherited=inherited, on_stderr=journal.stderr)
+        return CommandTarget(spec.command, spec.env, spec.cwd, inherited=inherited, on_stderr=log.stderr)
 
     def _approved(self, key: str, spec: LaunchSpec) -> bool:
         return self._session.get(key) == spec.digest or self._approvals.approved(key, spec)

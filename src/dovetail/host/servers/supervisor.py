@@ -30,19 +30,19 @@ class ChangeSignal:
     """Rings for all who wait; what they wait for they look up themselves."""
 
     def __init__(self) -> None:
-        self._ringing: asyncio.Future[None] | None = None
+        self._waiter: asyncio.Future[None] | None = None
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Wake everyone."""
-        ringing, self._ringing = self._ringing, None
-        if ringing is not None and not ringing.done():
-            ringing.set_result(None)
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
 
     async def wait(self, seconds: float) -> None:
         """Wait for the next ring, but no longer than this."""
-        if self._ringing is None:
-            self._ringing = asyncio.get_running_loop().create_future()
-        await asyncio.wait([self._ringing], timeout=max(seconds, 0))
+        if self._waiter is None:
+            self._waiter = asyncio.get_running_loop().create_future()
+        await asyncio.wait([self._waiter], timeout=max(seconds, 0))
 
 
 _CLOSE_SECONDS = 15.0
@@ -58,11 +58,11 @@ class SupervisorCallbacks(Protocol):
         """Ask whether it may be started; raises `Refused`."""
         ...
 
-    async def connect(self, entry: ServerEntry, journal: ServerLog) -> BoundedClient:
+    async def connect(self, entry: ServerEntry, log: ServerLog) -> BoundedClient:
         """A client for it, not open yet."""
         ...
 
-    async def listed(self, key: str, offer: ServerFeatures, changed: frozenset[ListKind]) -> None:
+    async def listed(self, key: str, features: ServerFeatures, changed: frozenset[ListKind]) -> None:
         """Take up what it offers."""
         ...
 
@@ -74,21 +74,23 @@ class SupervisorCallbacks(Protocol):
         """It is gone: whatever it asked is withdrawn."""
         ...
 
-    def tell(self, event: HostEvent) -> None:
-        """Tell of an event."""
+    def emit(self, event: HostEvent) -> None:
+        """Report an event."""
         ...
 
 
 class ServerSupervisor:
     """A server that is kept running."""
 
-    def __init__(self, entry: ServerEntry, duties: SupervisorCallbacks, limits: Limits, bell: ChangeSignal) -> None:
+    def __init__(
+        self, entry: ServerEntry, callbacks: SupervisorCallbacks, limits: Limits, change_signal: ChangeSignal
+    ) -> None:
         self.entry = entry
-        self._duties = duties
+        self._callbacks = callbacks
         self._limits = limits
-        self._bell = bell
-        self.journal = ServerLog(entry.key, limits, duties.tell, lambda what: duties.misbehaved(entry.key, what))
-        self._attendance: ConnectedServer | None = None
+        self._change_signal = change_signal
+        self.log = ServerLog(entry.key, limits, callbacks.emit, lambda what: callbacks.misbehaved(entry.key, what))
+        self._connected: ConnectedServer | None = None
         self._life: asyncio.Task[None] | None = None
         self._began = 0.0
         self._subscribed: dict[str, None] = {}
@@ -106,15 +108,22 @@ class ServerSupervisor:
         return self._status
 
     @property
-    def offer(self) -> ServerFeatures | None:
+    def features(self) -> ServerFeatures | None:
         """What it offers; None while it is not ready."""
-        ready = self._status.state == "ready" and self._attendance is not None
-        return self._attendance.offer if ready and self._attendance is not None else None
+        ready = self._status.state == "ready" and self._connected is not None
+        return self._connected.features if ready and self._connected is not None else None
 
     @property
-    def attendance(self) -> ConnectedServer | None:
-        """Who looks after it, while it is connected."""
-        return self._attendance
+    def ready(self) -> ConnectedServer | None:
+        """The server while it is ready and its connection is not lost; None else."""
+        connected = self._connected
+        is_ready = self._status.state == "ready" and connected is not None and not connected.client.gone
+        return connected if is_ready else None
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """Trust and launch, as an `Action` about the server has them."""
+        return {"trusted": self._status.trusted, "launch": self._launch}
 
     def want(self) -> None:
         """See that it is started, or about to be; one that was given up stays so until `restart`."""
@@ -141,13 +150,13 @@ class ServerSupervisor:
         until = loop.time() + (self._limits.start_seconds if seconds is None else seconds)
         while True:
             status = self._status
-            attendance = self._attendance
-            if status.state == "ready" and attendance is not None and not attendance.client.gone:
-                return attendance
+            connected = self._connected
+            if status.state == "ready" and connected is not None and not connected.client.gone:
+                return connected
             left = until - loop.time()
             if status.state in ("failed", "disabled", "idle") or left <= 0:
                 raise ConnectionLost(_unavailable(status))
-            await self._bell.wait(left)
+            await self._change_signal.wait(left)
 
     async def restart(self) -> None:
         """End it and start it anew, with all earlier failures forgiven."""
@@ -185,23 +194,23 @@ class ServerSupervisor:
 
     async def subscribe(self, uri: str) -> None:
         """Hear of changes of a resource, also after a new start."""
-        attendance = await self.connected()
-        await attendance.subscribe(uri)
+        connected = await self.connected()
+        await connected.subscribe(uri)
         self._subscribed[uri] = None
 
     async def unsubscribe(self, uri: str) -> None:
         """Hear of them no more."""
         self._subscribed.pop(uri, None)
-        if self._attendance is not None:
-            await self._attendance.unsubscribe(uri)
+        if self._connected is not None:
+            await self._connected.unsubscribe(uri)
 
     def update(self, **fields: Any) -> None:
         """Say something else about it, in the same state."""
         before, self._status = self._status, msgspec.structs.replace(self._status, **fields)
         if before == self._status:
             return
-        self._duties.tell(HostEvent(kind="status", server=self.entry.key, detail=self._status))
-        self._bell.ring()
+        self._callbacks.emit(HostEvent(kind="status", server=self.entry.key, detail=self._status))
+        self._change_signal.notify()
 
     def _set(self, state: State, **fields: Any) -> None:
         since = self._status.since if state == self._status.state else time.time()
@@ -218,9 +227,9 @@ class ServerSupervisor:
                     self._life = None
                     self._set("idle")
                     return
-                told = self.journal.cover(str(problem))
-                self.journal.note("error", told)
-                self._duties.misbehaved(self.entry.key, told)
+                told = self.log.cover(str(problem))
+                self.log.note("error", told)
+                self._callbacks.misbehaved(self.entry.key, told)
                 if _is_final(problem) or failures >= limits.attempts:
                     tries = f"; it was given up after {failures} failures in a row" if failures > 1 else ""
                     self._set("failed", error=f"{told}{tries}")
@@ -233,8 +242,8 @@ class ServerSupervisor:
             self._set("idle")
             raise
         except Exception as problem:
-            told = self.journal.cover(f"{type(problem).__name__}: {problem}")
-            self.journal.note("error", told)
+            told = self.log.cover(f"{type(problem).__name__}: {problem}")
+            self.log.note("error", told)
             self._set("failed", error=told)
 
     async def _once(self) -> tuple[Exception, float]:
@@ -242,13 +251,13 @@ class ServerSupervisor:
         loop, since = asyncio.get_running_loop(), None
         client: BoundedClient | None = None
         try:
-            await self._duties.admit(self.entry)
+            await self._callbacks.admit(self.entry)
             self._set("starting")
             self._began = loop.time()
-            client = await self._duties.connect(self.entry, self.journal)
-            attendance = await self._open(client)
+            client = await self._callbacks.connect(self.entry, self.log)
+            connected = await self._open(client)
             since = loop.time()
-            reason = await attendance.until_lost()
+            reason = await connected.until_lost()
             return ConnectionLost(reason), loop.time() - since
         except (DovetailError, OSError) as problem:
             return problem, 0.0 if since is None else loop.time() - since
@@ -263,32 +272,32 @@ class ServerSupervisor:
             if isinstance(problem, DovetailError):
                 raise
             raise ConnectionLost(f"It did not answer within {self._limits.start_seconds:g} s") from None
-        attendance = self._attendance = ConnectedServer(
-            client, self.journal, self._limits, self._listed, self._duties.tell, self.entry.key
+        connected = self._connected = ConnectedServer(
+            client, self.log, self._limits, self._listed, self._callbacks.emit, self.entry.key
         )
-        await attendance.begin()
+        await connected.begin()
         self._set("ready", revision=client.revision, era=client.era, server=_name_of(client))
         for uri in list(self._subscribed):
             try:
-                await attendance.subscribe(uri)
+                await connected.subscribe(uri)
             except DovetailError as problem:
-                self.journal.note("warning", f"Changes of {uri} are not told of any more: {problem}")
-        return attendance
+                self.log.note("warning", f"Changes of {uri} are not told of any more: {problem}")
+        return connected
 
     @property
     def _is_program(self) -> bool:
         """Whether it is started here; elsewhere each request has its time, and a person who has to log in has more."""
         return self.entry.spec is not None and self.entry.spec.kind == "stdio"
 
-    async def _listed(self, offer: ServerFeatures, changed: frozenset[ListKind]) -> None:
-        await self._duties.listed(self.entry.key, offer, changed)
+    async def _listed(self, features: ServerFeatures, changed: frozenset[ListKind]) -> None:
+        await self._callbacks.listed(self.entry.key, features, changed)
 
     async def _end(self, client: BoundedClient | None) -> None:
-        attendance, self._attendance = self._attendance, None
-        self._duties.ended(self.entry.key)
+        connected, self._connected = self._connected, None
+        self._callbacks.ended(self.entry.key)
         try:
-            if attendance is not None:
-                await attendance.end()
+            if connected is not None:
+                await connected.end()
         finally:
             if client is not None:
                 await client.close()

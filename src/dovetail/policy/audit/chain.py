@@ -24,12 +24,12 @@ _HEAD = re.compile(rb"([0-9]{20}) ([0-9]{20}) ([0-9a-f]{64}) ([0-9a-f]{64})\n")
 
 
 class AuditRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing that happened."""
+    """One record of the log."""
 
     n: int
-    """Its number; the first, number 0, opens the record and says whose it is."""
+    """Its number; the first, number 0, opens the log and says where it is kept."""
     at: str
-    """When, in UTC."""
+    """When it was written, in UTC."""
     event: str
     server: str = ""
     name: str = ""
@@ -59,9 +59,14 @@ class AuditHead(msgspec.Struct, frozen=True):
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
-def encode_record(record: AuditRecord, before: str, key: bytes) -> tuple[bytes, str]:
-    """The line of a record, and its hash."""
-    body = _encode(record)[:-1]
+def encode_entry(event: str, **fields: Any) -> bytes:
+    """The JSON of a record from its event on: number and time are known only when it is written."""
+    return _encode(AuditRecord(n=0, at="", event=event, **fields)).removeprefix(b'{"n":0,"at":"",')
+
+
+def encode_line(n: int, at: str, entry: bytes, before: str, key: bytes) -> tuple[bytes, str]:
+    """The line of a record with this number and time, which follows a hash; and its own hash."""
+    body = b'{"n":%d,"at":"%b",%b' % (n, at.encode(), entry[:-1])  # its closing brace ends the line
     digest = link_hash(before, body)
     return b'%b,"hash":"%b","seal":"%b"}\n' % (body, digest.encode(), seal(key, digest).encode()), digest
 

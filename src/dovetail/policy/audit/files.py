@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import secrets
-from collections.abc import Generator
+import time
+from collections.abc import Generator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from dovetail.userdata.private_file import (
     private_folder,
     read_file,
     release_lock,
+    try_lock,
 )
 
 from .chain import (
@@ -24,10 +27,10 @@ from .chain import (
     START,
     TAIL_BYTES,
     AuditHead,
-    AuditRecord,
     decode_head,
+    encode_entry,
     encode_head,
-    encode_record,
+    encode_line,
     link_hash,
     seal,
     split_line,
@@ -46,22 +49,27 @@ class AuditFiles:
     def __init__(self, path: Path, key: bytes) -> None:
         private_folder(path.parent)
         self._path = path
+        self._name = str(path)
         self._key = key
         self.head = AuditHead(0, 0, START)
         self._written: bytes = b""
         self._log = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _FLAGS, 0o600)
+        status = os.fstat(self._log)
+        self._identity = (status.st_dev, status.st_ino)
         try:
             self._head = os.open(head_path(path), os.O_RDWR | os.O_CREAT | _FLAGS, 0o600)
         except BaseException:
             os.close(self._log)
             raise
 
-    def are_at(self, path: Path) -> bool:
-        """Whether the record that is there is still the one that is open."""
+    @property
+    def are_in_place(self) -> bool:
+        """Whether the log is still where it was opened, and not moved away so that a new one begins."""
         try:
-            return os.path.samestat(os.stat(path), os.fstat(self._log))
+            status = os.stat(self._name)
         except FileNotFoundError:
             return False
+        return (status.st_dev, status.st_ino) == self._identity
 
     @contextlib.contextmanager
     def locked(self) -> Generator[None]:
@@ -73,12 +81,29 @@ class AuditFiles:
         finally:
             release_lock(self._log)
 
-    def append(self, record: AuditRecord) -> None:
-        """Write a record and the new head, or neither."""
-        line, digest = encode_record(record, self.head.hash, self._key)
-        head = AuditHead(self.head.count + 1, self.head.size + len(line), digest)
+    def try_lock(self) -> bool:
+        """Lock the log if no other process has it and nobody has written to it since; whether it is locked."""
+        if not try_lock(self._log):
+            return False
+        if self._is_unchanged():
+            return True
+        release_lock(self._log)
+        return False
+
+    def unlock(self) -> None:
+        """Release the lock."""
+        release_lock(self._log)
+
+    def append(self, entries: Sequence[bytes]) -> None:
+        """Write a line for each entry (`encode_entry`) and the new head, or nothing."""
+        at, head, lines = now(), self.head, list[bytes]()
+        for entry in entries:
+            line, digest = encode_line(head.count, at, entry, head.hash, self._key)
+            head = AuditHead(head.count + 1, head.size + len(line), digest)
+            lines.append(line)
+        content = b"".join(lines)
         try:
-            if os.write(self._log, line) != len(line):
+            if os.write(self._log, content) != len(content):
                 raise OSError("the disk is full")
             self._write_head(head)
         except OSError:
@@ -94,6 +119,13 @@ class AuditFiles:
             os.close(self._log)
             os.close(self._head)
 
+    def _is_unchanged(self) -> bool:
+        return os.fstat(self._log).st_size == self.head.size and self._read_head() == self._written != b""
+
+    def _read_head(self) -> bytes:
+        os.lseek(self._head, 0, os.SEEK_SET)
+        return os.read(self._head, HEAD_BYTES + 1)
+
     def _write_head(self, head: AuditHead) -> None:
         content = encode_head(head, self._key)
         os.lseek(self._head, 0, os.SEEK_SET)
@@ -103,9 +135,7 @@ class AuditFiles:
 
     def _catch_up(self) -> None:
         """See how far the record goes now, and refuse to add to one that is not whole."""
-        os.lseek(self._head, 0, os.SEEK_SET)
-        content = os.read(self._head, HEAD_BYTES + 1)
-        size = os.fstat(self._log).st_size
+        content, size = self._read_head(), os.fstat(self._log).st_size
         if content and content == self._written and size == self.head.size:
             return
         if content:
@@ -140,7 +170,7 @@ class AuditFiles:
 
     def _open(self) -> None:
         details = {"log": secrets.token_hex(16), "kept_at": str(self._path.absolute())}
-        self.append(AuditRecord(n=0, at=now(), event=OPENING, details=details))
+        self.append([encode_entry(OPENING, details=details)])
 
 
 class _Tampered(FileUnusable):
@@ -175,4 +205,10 @@ def _tail_hash(handle: int, size: int) -> str | None:
 
 def now() -> str:
     """The time as a record has it."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+    second, fraction = divmod(time.time_ns() // 1_000_000, 1000)
+    return f"{_second_text(second)}.{fraction:03}+00:00"
+
+
+@functools.lru_cache(maxsize=2)
+def _second_text(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")

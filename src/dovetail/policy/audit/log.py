@@ -1,24 +1,27 @@
-"""The record of what was decided and done: append-only, chained and sealed, written by several programs at once."""
+"""Audit log: decisions and what came of them; append-only, chained and sealed, written by several processes at once."""
 
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias
 
 from dovetail.policy.known_secrets import KnownSecrets
 from dovetail.protocol.errors import Refused
+from dovetail.types.bounded_dict import BoundedDict
 from dovetail.userdata.folders import user_folder
 from dovetail.userdata.private_file import FileUnusable
 
-from .chain import AuditRecord
-from .files import AuditFiles, make_key, now
+from .chain import encode_entry
+from .files import AuditFiles, make_key
+from .group_commit import GroupCommit
 from .redact_record import RecordRedactor
 
 FILE = "audit.jsonl"
 KEY_FILE = "audit.key"
+MAX_LABELS = 1_000
+"""Names and rules whose redacted form is remembered."""
 
 AuditEvent: TypeAlias = Literal[
     "call",
@@ -33,19 +36,19 @@ AuditEvent: TypeAlias = Literal[
     "definition",
     "config",
 ]
-"""What a record is about."""
+"""The subject of a record."""
 
 Decider: TypeAlias = Literal["policy", "person", "nobody"]
 
 
 class Unrecorded(Refused):
-    """Something must not be done, because it cannot be recorded."""
+    """An action is refused because it cannot be written to the audit log."""
 
 
 class Audit:
-    """A record in a file.
+    """An audit log in a file.
 
-    A record that was written is in the hands of the operating system: it outlives the program at once, and a loss of
+    A record that was written is in the hands of the operating system: it outlives the process at once, and a loss of
     power once the system, or `close`, has put it on the disk. The key of the seals is `audit.key` in the user's folder.
     """
 
@@ -53,9 +56,10 @@ class Audit:
         home = folder or user_folder()
         self.path = home / FILE if path is None else Path(path)
         self.key_path = home / KEY_FILE
-        self._turn = threading.Lock()
         self._files: AuditFiles | None = None
         self._secrets = KnownSecrets()
+        self._labels = BoundedDict[str, str](MAX_LABELS)
+        self._commits = GroupCommit(self._commit, self._try_commit, "dovetail-audit")
 
     def write(
         self,
@@ -68,41 +72,72 @@ class Audit:
         definition: str | None = None,
         **details: Any,
     ) -> None:
-        """Add a record; raises `Unrecorded` if that cannot be done, and then what was to be recorded must not happen.
+        """Append a record; `Unrecorded` if that cannot be done, and then the action must not happen.
 
-        `details` are recorded without secrets, and long values are cut.
+        `details` are written without secrets, and long values are cut. It waits for the disk and for other processes:
+        on an event loop use `record`.
         """
-        fit = RecordRedactor(self._secrets)
-        try:
-            with self._turn:
-                files = self._opened()
-                with files.locked():
-                    files.append(
-                        AuditRecord(
-                            n=files.head.count,
-                            at=now(),
-                            event=event,
-                            server=fit.text(server),
-                            name=fit.text(name),
-                            by=by,
-                            rule=fit.text(rule),
-                            definition=definition,
-                            details=fit.value(details),
-                        )
-                    )
-        except (OSError, FileUnusable) as problem:
-            raise Unrecorded(f"Nothing was done, because it cannot be recorded in {self.path}: {problem}") from problem
+        self._commits.write(self._encode(event, server, name, by, rule, definition, details))
+
+    async def record(
+        self,
+        event: AuditEvent,
+        *,
+        server: str = "",
+        name: str = "",
+        by: Decider | None = None,
+        rule: str = "",
+        definition: str | None = None,
+        **details: Any,
+    ) -> None:
+        """Append a record as `write` does, without blocking the event loop.
+
+        Where another process holds the lock, or the disk is slow, a thread waits for it, and writes what has
+        collected meanwhile in one go. A record that waits is written even if the task that waits for it is cancelled.
+        """
+        await self._commits.write_async(self._encode(event, server, name, by, rule, definition, details))
+
+    def record_soon(
+        self,
+        on_failure: Callable[[Exception], None],
+        event: AuditEvent,
+        *,
+        server: str = "",
+        name: str = "",
+        by: Decider | None = None,
+        rule: str = "",
+        definition: str | None = None,
+        **details: Any,
+    ) -> None:
+        """Append a record of something that has happened, without waiting for it.
+
+        It is written together with the next record, or in the next turn of the event loop, which must be running.
+        Where that fails `on_failure` gets the `Unrecorded`, perhaps in another thread.
+        """
+
+        def on_written(problem: Exception | None) -> None:
+            if problem is not None:
+                on_failure(problem)
+
+        self._commits.write_soon(self._encode(event, server, name, by, rule, definition, details), on_written)
+
+    def flush(self) -> None:
+        """Write what is queued; it may wait."""
+        with self._commits.drained():
+            pass
 
     def hide(self, values: Iterable[str | None]) -> None:
-        """Keep secrets out of all further records, whatever they look like; what is too short to be one is let be."""
+        """Redact these values in all further records, whatever they look like; what is too short to be one stays."""
         self._secrets.add(values)
+        self._labels.clear()
 
     def close(self) -> None:
-        """Put everything on the disk and let go of the file; writing opens it again."""
-        with self._turn:
+        """Write what is queued, put everything on the disk and close the file; writing opens it again."""
+        with self._commits.drained():
             files, self._files = self._files, None
             if files is not None:
                 files.close()
+        self._commits.close()
 
     def __enter__(self) -> Self:
         return self
@@ -110,8 +145,54 @@ class Audit:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _encode(
+        self,
+        event: AuditEvent,
+        server: str,
+        name: str,
+        by: Decider | None,
+        rule: str,
+        definition: str | None,
+        details: dict[str, Any],
+    ) -> bytes:
+        redactor = RecordRedactor(self._secrets, self._labels)
+        return encode_entry(
+            event,
+            server=redactor.label(server),
+            name=redactor.label(name),
+            by=by,
+            rule=redactor.label(rule),
+            definition=definition,
+            details=redactor.value(details),
+        )
+
+    def _commit(self, entries: Sequence[bytes]) -> None:
+        try:
+            files = self._opened()
+            with files.locked():
+                files.append(entries)
+        except (OSError, FileUnusable) as problem:
+            raise self._unrecorded(problem) from problem
+
+    def _try_commit(self, entries: Sequence[bytes]) -> bool:
+        files = self._files
+        try:
+            # Opening files and taking up what another process left behind is for the thread.
+            if files is None or not files.are_in_place or not files.try_lock():
+                return False
+            try:
+                files.append(entries)
+            finally:
+                files.unlock()
+        except (OSError, FileUnusable) as problem:
+            raise self._unrecorded(problem) from problem
+        return True
+
+    def _unrecorded(self, problem: Exception) -> Unrecorded:
+        return Unrecorded(f"Nothing was done, because it cannot be recorded in {self.path}: {problem}")
+
     def _opened(self) -> AuditFiles:
-        if self._files is not None and not self._files.are_at(self.path):  # moved away, so that a new one begins
+        if self._files is not None and not self._files.are_in_place:  # moved away, so that a new log begins
             self._files.close()
             self._files = None
         if self._files is None:

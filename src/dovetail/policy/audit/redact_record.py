@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, MutableMapping
 from typing import Any, cast
 
 import msgspec
@@ -12,6 +12,8 @@ from dovetail.text.redact import REDACTED, is_secret, is_secret_option, redact_t
 
 MAX_TEXT = 4_000
 """Characters of one text that are recorded."""
+MAX_LABEL = 500
+"""Characters of a label that is remembered."""
 MAX_NAME = 200
 """Characters of the name of a member."""
 MAX_VALUES = 1_000
@@ -24,8 +26,10 @@ MAX_DEPTH = 20
 class RecordRedactor:
     """The room that one record has left; what does not fit is counted, not kept."""
 
-    def __init__(self, secrets: KnownSecrets | None = None) -> None:
+    def __init__(self, secrets: KnownSecrets | None = None, known: MutableMapping[str, str] | None = None) -> None:
+        """`known` holds what `label` made of earlier texts; it is to be emptied when there are more secrets."""
         self._secrets = secrets
+        self._known = known
         self._values = MAX_VALUES
         self._characters = MAX_TOTAL
 
@@ -47,12 +51,25 @@ class RecordRedactor:
             return self._items(cast("Collection[Any]", value), depth)
         return self.text(str(value))
 
+    def label(self, text: str) -> str:
+        """A short text that comes again and again, such as the name of a tool or a rule."""
+        if not text:
+            return text
+        if self._known is None or len(text) > MAX_LABEL:
+            return self.text(text)
+        redacted = self._known.get(text)
+        if redacted is None:
+            redacted = self._known[text] = self.text(text)
+        else:
+            self._characters -= len(redacted)
+        return redacted
+
     def text(self, text: str) -> str:
         """A text without what looks like a secret, cut where it is too long.
 
         It is looked at twice as far as it is kept, so that no secret is cut in two before it is seen.
         """
-        room = max(0, min(MAX_TEXT, self._characters))
+        room = MAX_TEXT if self._characters >= MAX_TEXT else max(0, self._characters)
         kept = redact_text(text if len(text) <= 2 * MAX_TEXT else text[: 2 * MAX_TEXT])
         if self._secrets is not None:
             kept = self._secrets.cover(kept)
