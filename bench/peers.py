@@ -104,6 +104,7 @@ def _floor() -> Peer | None:
         server=[],
         http=[str(python), str(server), "http"],
         client=[],
+        host=[],
         imports=[],
         bare=[],
         version=found[-1].name.removesuffix(".dist-info").replace("-", " "),

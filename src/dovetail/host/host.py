@@ -413,6 +413,7 @@ class Host:
                 await self._thread_pool.run(self.audit.close if self._owns_audit else self.audit.flush)
             finally:
                 self._thread_pool.stop()
+                await asyncio.sleep(0)  # in the next turn the event loop releases the descriptor of the pool
 
     async def _gather(self) -> None:
         """Start what is not running, and wait for first starts, each for so long and no longer."""

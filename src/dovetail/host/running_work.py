@@ -32,9 +32,7 @@ class RunningWork:
     async def stop(self) -> None:
         """Stop everything but the task that asks for it, and wait, within bounds, until it has stopped."""
         here = asyncio.current_task()
-        stopped = {
-            piece for piece in list(self._pieces) if piece.stop(Stopped(f"The user stopped {piece.what}"), here)
-        }
+        stopped = {piece for piece in list(self._pieces) if piece.stop(Stopped(f"The user stopped {piece.what}"), here)}
         try:
             async with asyncio.timeout(_STOP_SECONDS):
                 while stopped & self._pieces:

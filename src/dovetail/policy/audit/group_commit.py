@@ -125,7 +125,7 @@ class GroupCommit:
             self._wake_thread()
 
     def _try_write(self, content: bytes | None) -> bool:
-        """Write what is queued and an item, if that does not wait for anything; whether it was written."""
+        """Write what is queued and an item, if that does not wait for anything; False if nothing was tried."""
         begun = time.monotonic()
         if self._is_woken or begun < self._slow_until or not self._writing.acquire(blocking=False):
             return False
@@ -140,7 +140,9 @@ class GroupCommit:
                 return False
         except Exception as problem:
             _report(group, problem)
-            raise
+            if content is not None:
+                raise
+            return True
         finally:
             self._writing.release()
             self._judge_speed(begun, time.monotonic())
