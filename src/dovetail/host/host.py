@@ -18,7 +18,7 @@ from dovetail.host.consent.guarded_access import GuardedAccess
 from dovetail.host.consent.server_requests import OnContext, RequestContext, ServerRequestHandlers
 from dovetail.host.consent.user_prompts import OnHostElicit, UserPrompts
 from dovetail.host.models.contract import Model
-from dovetail.host.servers.controller import ControllerContext, Identity, ServerController
+from dovetail.host.servers.controller import ControllerContext, ServerController
 from dovetail.host.servers.launcher import Launcher, OnAuth
 from dovetail.host.servers.supervisor import ChangeSignal, ServerSupervisor
 from dovetail.policy.approvals import Approvals
@@ -104,28 +104,7 @@ class Host:
         self._launcher = Launcher(self._consent, Approvals(home), secrets, auth, self._limits, self._thread_pool)
         self._review = DefinitionReview(None if lock is None else Path(lock), home, self._thread_pool)
         self._switches = ToolSwitches(home)
-
-        self._request_context = RequestContext(
-            consent=self._consent,
-            prompts=self._prompts,
-            running_work=self._running_work,
-            models=self._models,
-            roots=self._roots,
-            on_context=lambda: self.on_context,
-            limits=self._limits,
-        )
-        self._controller = ServerController(
-            ControllerContext(
-                consent=self._consent,
-                prompts=self._prompts,
-                launcher=self._launcher,
-                review=self._review,
-                running_work=self._running_work,
-                request_handlers=self._request_handlers,
-                emit=self._emit,
-                limits=self._limits,
-            )
-        )
+        self._controller = ServerController(self._controller_context())
         self._servers = self._controller.servers
         self._catalogue = Catalogue(self._servers, self._review, self._switches)
         self._access = GuardedAccess(
@@ -451,8 +430,26 @@ class Host:
         if owner is not None:
             await owner.connected(self._limits.wait_seconds)
 
-    def _request_handlers(self, key: str, identity: Identity) -> ServerRequestHandlers:
-        return ServerRequestHandlers(key, identity, self._request_context)
+    def _controller_context(self) -> ControllerContext:
+        requests = RequestContext(
+            consent=self._consent,
+            prompts=self._prompts,
+            running_work=self._running_work,
+            models=self._models,
+            roots=self._roots,
+            on_context=lambda: self.on_context,
+            limits=self._limits,
+        )
+        return ControllerContext(
+            consent=self._consent,
+            prompts=self._prompts,
+            launcher=self._launcher,
+            review=self._review,
+            running_work=self._running_work,
+            request_handlers=lambda key, identity: ServerRequestHandlers(key, identity, requests),
+            emit=self._emit,
+            limits=self._limits,
+        )
 
     def _add(self, entry: ServerEntry) -> None:
         if entry.key in self._servers:
