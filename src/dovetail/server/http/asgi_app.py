@@ -129,7 +129,8 @@ class Endpoint:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = _below(scope)
-        reply = Reply(send, whole_at_once=scope.get(WHOLE))
+        # Taken out of the scope, which it refers to: left there, each request would be a reference cycle.
+        reply = Reply(send, whole_at_once=scope.pop(WHOLE, None))
         note = Note()
         try:
             route = self._routes.get(path)

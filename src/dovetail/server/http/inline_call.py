@@ -137,6 +137,7 @@ class _Escort:
                 self._watcher.cancel()
             if self._lifetime is not None:
                 self._lifetime.cancel()
+            self._stream.on_first = None  # it refers to this object: left there, each call would be a reference cycle
 
     async def _until_gone(self) -> None:
         await until_gone(self._arrival.receive)

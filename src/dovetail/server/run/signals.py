@@ -58,6 +58,7 @@ def run_until_signalled(
             loop.run(main())
     finally:
         forced_exit.cancel()
+        gc.unfreeze()  # the program may go on
 
 
 class ForcedExit:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import importlib.util
 import logging
 import socket
@@ -238,6 +239,10 @@ class UvicornRunner:
         self._uvicorn.end()
 
     def _started(self) -> None:
+        # What the lifespan made lives as long as the process too. The thresholds stay as they are: calls leave no
+        # reference cycles, and raising them only made the pauses longer where handlers do (docs/adr/0025).
+        gc.collect()
+        gc.freeze()
         self.running = True
         self._on_started()
 

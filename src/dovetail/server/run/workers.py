@@ -115,6 +115,7 @@ class WorkerPool:
                 self._reap()
         finally:
             signal.alarm(0)
+            gc.unfreeze()
             self._pipes.close()
             for number, handler in previous.items():
                 signal.signal(number, handler)
