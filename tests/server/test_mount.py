@@ -50,9 +50,9 @@ def database(lives: list[str] | None = None) -> Server:
     return server
 
 
-class TestUsing:
+class TestMountedServers:
     @EVERY
-    async def test_everything_under_its_prefix_with_its_own_lifespan(self, name: str):
+    async def test_a_mounted_server_is_offered_under_its_prefix_with_its_own_lifespan(self, name: str):
         lives: list[str] = []
         server = Server("outer")
         server.mount(database(lives), prefix="db")
@@ -79,14 +79,14 @@ class TestUsing:
             result = await client.call("db_plain", number="five", check=False)
             assert "tool 'db_plain'" in result.text
 
-    async def test_without_a_prefix_names_stay(self):
+    async def test_names_stay_without_a_prefix(self):
         server = Server("outer")
         server.mount(database())
         async with Client(server) as client:
             assert (await client.call("query", sql="x")).data == "x: state of database, database"
             assert (await client.complete("explain", "table", "")).values == ["orders", "users"]
 
-    async def test_several_and_in_one_another(self):
+    async def test_servers_are_mounted_beside_and_within_each_other(self):
         inner, middle, server = database(), Server("middle"), Server("outer")
         middle.mount(inner, prefix="db")
         server.mount(middle, prefix="m")
@@ -100,7 +100,7 @@ class TestUsing:
             inner.tool(lambda: 2, name="two")
             assert (await client.call("m_db_two")).text == "2"
 
-    async def test_the_order_is_that_of_adding(self):
+    async def test_items_are_listed_in_the_order_of_adding(self):
         server = Server("outer")
         server.tool(lambda: 1, name="z")
         server.mount(database(), prefix="db")
@@ -110,9 +110,9 @@ class TestUsing:
                 assert [tool.name for tool in await client.tools()] == ["z", "db_query", "db_plain", "a"]
 
 
-class TestLater:
+class TestChanges:
     @EVERY
-    async def test_what_comes_and_goes_inside_comes_and_goes_outside_and_is_told_once(self, name: str):
+    async def test_changes_of_a_mounted_server_reach_the_outer_clients_once(self, name: str):
         inner, server = database(), Server("outer")
         server.mount(inner, prefix="db")
         heard: list[str] = []
@@ -139,7 +139,7 @@ class TestLater:
             await asyncio.gather(watching, return_exceptions=True)
         assert heard == ["tools", "tools", "schema://all"]
 
-    def test_a_name_that_is_taken_outside_is_refused_inside(self):
+    def test_a_name_that_the_outer_server_has_is_refused_inside(self):
         inner, server = Server("inner"), Server("outer")
         server.tool(lambda: 1, name="db_x")
         server.mount(inner, prefix="db")
@@ -150,8 +150,8 @@ class TestLater:
         assert [key for key, _ in server.tools.items()] == ["db_x", "db_y"]
 
 
-class TestRefusing:
-    def test_a_clash_leaves_nothing_behind(self):
+class TestRefusedMounts:
+    def test_a_name_clash_leaves_nothing_mounted(self):
         server = Server("outer")
         server.tool(lambda: 1, name="plain")
         with pytest.raises(LocalError, match="taken already"):
@@ -159,7 +159,7 @@ class TestRefusing:
         assert [key for key, _ in server.tools.items()] == ["plain"]
         server.mount(database(), prefix="db")
 
-    def test_circles(self):
+    def test_a_server_cannot_be_mounted_in_itself(self):
         server, inner = Server("outer"), Server("inner")
         with pytest.raises(LocalError, match="in itself"):
             server.mount(server)
@@ -167,7 +167,7 @@ class TestRefusing:
         with pytest.raises(LocalError, match="in itself"):
             inner.mount(server)
 
-    def test_what_guards_a_server_is_not_left_behind(self):
+    def test_a_server_with_guards_of_its_own_is_not_mounted(self):
         for guarded in (Server("g", middleware=[Timing()]), Server("g", visible=lambda *_: True)):
             with pytest.raises(LocalError, match="would not hold where it is mounted"):
                 Server("outer").mount(guarded)
@@ -176,7 +176,7 @@ class TestRefusing:
         with pytest.raises(LocalError, match="give it to the outer server"):
             inner.use(Timing())
 
-    async def test_not_while_clients_are_there(self):
+    async def test_a_server_with_clients_mounts_nothing(self):
         server = Server("outer")
         async with Client(server) as client:
             await client.ping()

@@ -13,7 +13,7 @@ def registry() -> tuple[Registry[int], list[str]]:
     return Registry("tool", lambda: told.append("changed")), told
 
 
-def test_items_stand_in_the_order_they_were_added():
+def test_items_keep_the_order_of_adding():
     items, _ = registry()
     for n, key in enumerate(["c", "a", "b"]):
         items.add(key, n)
@@ -24,7 +24,7 @@ def test_items_stand_in_the_order_they_were_added():
     assert items.get("z") is None
 
 
-def test_every_change_is_told():
+def test_every_change_is_reported():
     items, told = registry()
     items.add("a", 1)
     items.add("b", 2)
@@ -49,7 +49,7 @@ def test_a_key_that_was_removed_can_be_taken_again():
     assert items.get("a") == 2
 
 
-def test_what_is_not_there_cannot_be_removed_but_a_guess_is_made():
+def test_removing_an_unknown_key_is_an_error_with_a_suggestion():
     items, told = registry()
     items.add("forecast", 1)
     with pytest.raises(LocalError, match=r"no tool 'forcast' to remove \(did you mean 'forecast'\?\)"):
@@ -68,13 +68,13 @@ def test_a_list_that_became_empty_is_still_offered():
     assert len(items) == 0
 
 
-def test_for_a_very_long_name_no_guess_is_made():
+def test_a_very_long_key_gets_no_suggestion():
     items, _ = registry()
     items.add("a" * 300, 1)
     assert items.suggestion("a" * 299) == ""
 
 
-def test_whoever_looks_at_all_of_them_sees_one_moment():
+def test_iteration_sees_a_snapshot():
     items, _ = registry()
     for n in range(3):
         items.add(str(n), n)
@@ -84,7 +84,7 @@ def test_whoever_looks_at_all_of_them_sees_one_moment():
     assert list(seen) == [0, 1, 2]
 
 
-def test_a_thread_may_add_while_others_look():
+def test_a_thread_may_add_items_during_iteration():
     items, _ = registry()
 
     def add() -> None:

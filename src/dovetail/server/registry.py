@@ -1,4 +1,4 @@
-"""What a server offers of one kind, in the order it was added, with everyone told of changes."""
+"""Registries: the tools, resources or prompts of a server by key, in the order of adding, with a change callback."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from dovetail.protocol.errors import LocalError
 
 Item = TypeVar("Item")
 
-_LONGEST_GUESS = 200
-"""Comparing names takes time that grows with their length, and a peer chooses it."""
+_MAX_SUGGESTION = 200
+"""The longest key that is compared with others, because a peer chooses its length and the time grows with it."""
 
 
 class Registry(Generic[Item]):
-    """Items by key; adding and removing tells the listeners."""
+    """Items by key; every change calls `on_change`."""
 
     def __init__(self, noun: str, on_change: Callable[[], None]) -> None:
         self._noun = noun
         self._items: dict[str, Item] = {}
         self._on_change = on_change
         self.offered = False
-        """Whether there ever was one: a list that became empty is still a list."""
+        """True once an item was added: the capability of a list that became empty stays."""
 
     def __iter__(self) -> Iterator[Item]:
         # A copy: a handler in a thread may add one meanwhile.
@@ -42,14 +42,14 @@ class Registry(Generic[Item]):
         return self._items.get(key)
 
     def add(self, key: str, item: Item) -> None:
-        """Add an item; a key can be taken only once."""
+        """Add an item; LocalError if the key is in use."""
         if key in self._items:
             raise LocalError(f"There is a {self._noun} {key!r} already; remove it first, or give another name")
         self._items[key] = item
         try:
             self._on_change()
         except BaseException:
-            # A server that this one is mounted in has another of that name.
+            # A server in which this one is mounted has another item of that key.
             del self._items[key]
             self._on_change()
             raise
@@ -63,8 +63,8 @@ class Registry(Generic[Item]):
         self._on_change()
 
     def suggestion(self, key: str) -> str:
-        """A hint at the key that was probably meant, or nothing."""
-        if len(key) > _LONGEST_GUESS:
+        """The text that suggests the most similar key, or an empty string."""
+        if len(key) > _MAX_SUGGESTION:
             return ""
         import difflib
 

@@ -103,7 +103,7 @@ async def opened(session: Any, url: str) -> Web:
     return web
 
 
-async def test_a_line_tells_what_was_asked_and_nothing_of_what_was_in_it(kept: Kept) -> None:
+async def test_a_log_line_names_the_request_and_none_of_its_arguments(kept: Kept) -> None:
     import aiohttp
 
     async with serving(inn().asgi()) as url, aiohttp.ClientSession() as session:
@@ -127,7 +127,7 @@ async def test_a_line_tells_what_was_asked_and_nothing_of_what_was_in_it(kept: K
     assert "secret" not in everything and "garden" not in everything and web.headers["mcp-session-id"] not in everything
 
 
-async def test_an_id_of_the_client_is_taken_over_and_told(kept: Kept) -> None:
+async def test_the_request_id_of_a_client_is_used_and_returned(kept: Kept) -> None:
     import aiohttp
 
     async with serving(inn().asgi()) as url, aiohttp.ClientSession() as session:
@@ -141,7 +141,7 @@ async def test_an_id_of_the_client_is_taken_over_and_told(kept: Kept) -> None:
 
 
 @pytest.mark.parametrize("given", [None, "", "a b", "x" * 129, "é", 'a"b', "a,b"])
-async def test_without_a_sane_one_there_is_a_random_one(kept: Kept, given: str | None) -> None:
+async def test_a_missing_or_invalid_request_id_is_replaced_by_a_random_one(kept: Kept, given: str | None) -> None:
     import aiohttp
 
     headers = {} if given is None else {"X-Request-Id": given}
@@ -156,7 +156,7 @@ async def test_without_a_sane_one_there_is_a_random_one(kept: Kept, given: str |
         assert len(seen) == 2
 
 
-async def test_the_longest_sane_one() -> None:
+async def test_the_longest_valid_request_id_is_used() -> None:
     import aiohttp
 
     async with serving(inn().asgi()) as url, aiohttp.ClientSession() as session:
@@ -164,14 +164,14 @@ async def test_the_longest_sane_one() -> None:
         assert answer.headers["x-request-id"] == "x" * 128
 
 
-def test_outside_of_requests_there_is_none() -> None:
+def test_there_is_no_request_id_outside_of_requests() -> None:
     record = logging.makeLogRecord({})
     assert current_request_id() is None
     assert RequestIds().filter(record)
     assert record.request_id == "-"  # type: ignore[attr-defined]
 
 
-def test_it_costs_next_to_nothing_when_nobody_wants_to_know() -> None:
+def test_a_disabled_access_log_costs_next_to_nothing() -> None:
     async def nothing(_: Any = None) -> Any: ...
 
     reply, scope = Reply(nothing), {"method": "POST", "headers": []}

@@ -56,7 +56,7 @@ class Old:
 
 
 @every_revision
-async def test_every_handshake_revision_is_spoken_over_it(revision: str) -> None:
+async def test_every_handshake_revision_is_served_over_http_sse(revision: str) -> None:
     async with workshop() as (_, site, _):
         old = await Old.connect(site)
         assert (await old.shake_hands(revision))["protocolVersion"] == revision
@@ -64,7 +64,7 @@ async def test_every_handshake_revision_is_spoken_over_it(revision: str) -> None
         assert text_of(called) == f"None {revision}"
 
 
-async def test_the_endpoint_is_told_first_and_is_on_the_same_origin() -> None:
+async def test_the_endpoint_event_comes_first_and_names_the_same_origin() -> None:
     async with workshop() as (_, site, _):
         old, other = await Old.connect(site), await Old.connect(site)
         assert re.fullmatch(r"/messages\?session_id=[0-9a-f]{32}", old.endpoint)
@@ -72,7 +72,7 @@ async def test_the_endpoint_is_told_first_and_is_on_the_same_origin() -> None:
         assert old.stream.headers["x-accel-buffering"] == "no"
 
 
-async def test_below_another_application_the_endpoint_is_below_it_too() -> None:
+async def test_the_endpoint_of_a_mounted_application_is_below_its_root() -> None:
     from starlette.applications import Starlette
     from starlette.routing import Mount
 
@@ -92,7 +92,7 @@ async def test_messages_are_events_without_ids() -> None:
         assert (event.name, event.id) == ("message", None), "a stream that broke off is not resumed"
 
 
-async def test_all_that_the_server_says_comes_on_the_one_stream() -> None:
+async def test_all_messages_of_the_server_come_on_the_one_stream() -> None:
     async with workshop() as (server, site, _):
         old = await Old.connect(site)
         await old.shake_hands("2025-06-18", elicitation={})
@@ -110,7 +110,7 @@ async def test_all_that_the_server_says_comes_on_the_one_stream() -> None:
         assert (await old.stream.message())["method"] == "notifications/tools/list_changed"
 
 
-async def test_what_cannot_be_read_is_answered_on_the_stream() -> None:
+async def test_an_invalid_message_is_answered_on_the_stream() -> None:
     async with workshop() as (_, site, _):
         old = await Old.connect(site)
         await old.shake_hands("2024-11-05")
@@ -131,7 +131,7 @@ async def test_cancelling_stops_a_call() -> None:
         assert "result" in await old.ask("ping")
 
 
-async def test_when_the_stream_is_closed_the_session_is_over_and_its_calls_are_stopped() -> None:
+async def test_closing_the_stream_ends_the_session_and_its_calls() -> None:
     async with workshop() as (server, site, _):
         old = await Old.connect(site)
         await old.shake_hands("2024-11-05")
@@ -151,7 +151,7 @@ async def test_an_unknown_session_is_404(query: str) -> None:
         await old.shake_hands("2024-11-05")
 
 
-async def test_clients_do_not_hear_each_other() -> None:
+async def test_clients_do_not_receive_each_others_messages() -> None:
     async with workshop() as (_, site, _):
         one, other = await Old.connect(site), await Old.connect(site)
         for old in (one, other):
@@ -162,7 +162,7 @@ async def test_clients_do_not_hear_each_other() -> None:
         assert (await other.stream.message())["id"] == 2000
 
 
-async def test_a_session_of_another_principal_is_not_there() -> None:
+async def test_a_session_of_another_principal_is_404() -> None:
     server = Workshop(auth={"a": "alice", "b": "bob"}.get)
     async with workshop(server) as (_, site, _):
         site.usual = [("Authorization", "Bearer a")]
@@ -175,7 +175,7 @@ async def test_a_session_of_another_principal_is_not_there() -> None:
         assert "result" in await old.ask("ping")
 
 
-async def test_silence_is_filled_with_comments(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_idle_stream_carries_comments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_stream, "KEEP_ALIVE_SECONDS", 0.02)
     async with workshop() as (_, site, _):
         old = await Old.connect(site)
@@ -183,7 +183,7 @@ async def test_silence_is_filled_with_comments(monkeypatch: pytest.MonkeyPatch) 
         assert event is not None and event.comment is not None
 
 
-async def test_when_the_server_ends_the_stream_ends_and_a_call_is_still_answered() -> None:
+async def test_a_shutdown_ends_the_stream_after_running_calls_are_answered() -> None:
     async with workshop() as (server, site, endpoint):
         old = await Old.connect(site)
         await old.shake_hands("2024-11-05")
@@ -197,7 +197,7 @@ async def test_when_the_server_ends_the_stream_ends_and_a_call_is_still_answered
         await closing
 
 
-async def test_only_so_many_may_be_connected(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_number_of_connections_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(legacy_sse, "MAX_CONNECTIONS", 2)
     async with workshop() as (_, site, endpoint):
         first, _ = await Old.connect(site), await Old.connect(site)
@@ -213,7 +213,7 @@ async def test_the_wrong_method_is_405() -> None:
         assert (await site.ask("GET", {"Accept": EVENTS}, path="/messages")).status == 405
 
 
-async def test_who_comes_over_a_websocket_counts_too(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_websockets_count_as_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(legacy_sse, "MAX_CONNECTIONS", 1)
     async with workshop() as (_, site, _):
         place = site.url.replace("http://", "ws://") + "/mcp/ws"

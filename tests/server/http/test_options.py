@@ -12,11 +12,11 @@ from dovetail.protocol.errors import LocalError
 from dovetail.server.http.options import AsgiOptions, Settings
 
 
-def test_every_option_has_a_value_and_the_other_way_round() -> None:
+def test_every_option_has_a_default_and_vice_versa() -> None:
     assert set(AsgiOptions.__annotations__) == set(Settings.__struct_fields__)
 
 
-def test_the_safe_things_are_the_usual_ones() -> None:
+def test_the_defaults_are_safe() -> None:
     settings = Settings.of({})
     assert settings.allowed_hosts is None and settings.allowed_origins is None
     assert settings.cors is False
@@ -34,6 +34,6 @@ def test_the_safe_things_are_the_usual_ones() -> None:
         ({"allowed_hosts": ["http://example.com/x"]}, "allowed_hosts"),
     ],
 )
-def test_a_wrong_option_is_named(options: dict[str, Any], told: str) -> None:
+def test_a_wrong_option_is_an_error_that_names_it(options: dict[str, Any], told: str) -> None:
     with pytest.raises(LocalError, match=re.escape(told)):
         Server("options").asgi(**options)

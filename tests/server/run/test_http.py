@@ -67,14 +67,14 @@ def exchange(server: HttpProcess, data: bytes) -> bytes:
         return answer
 
 
-def test_the_address_is_told_and_serves(inn: HttpProcess) -> None:
+def test_the_announced_address_serves(inn: HttpProcess) -> None:
     assert inn.host == "127.0.0.1" and inn.port > 0
     assert inn.stderr == f"inn serves MCP at http://127.0.0.1:{inn.port}/mcp; Ctrl-C ends it.\n"
     [answer] = inn.client().call("add", a=1, b=2).messages()
     assert answer["result"]["structuredContent"] == {"result": 3}
 
 
-def test_answers_have_a_date_and_do_not_name_the_server(inn: HttpProcess) -> None:
+def test_responses_have_a_date_and_do_not_name_the_web_server(inn: HttpProcess) -> None:
     connection = inn.connect()
     connection.request("GET", "/health")
     response = connection.getresponse()
@@ -83,7 +83,7 @@ def test_answers_have_a_date_and_do_not_name_the_server(inn: HttpProcess) -> Non
     connection.close()
 
 
-def test_it_runs_on_uvloop_and_httptools_and_imports_websockets_only_for_one() -> None:
+def test_the_server_runs_on_uvloop_and_httptools_without_importing_websockets() -> None:
     code = """
 @server.tool
 def libraries() -> list[str]:
@@ -96,7 +96,7 @@ def libraries() -> list[str]:
         assert answer["result"]["structuredContent"] == {"result": ["httptools", "uvloop"]}
 
 
-def test_what_comes_after_run_is_reached_with_exit_code_0() -> None:
+def test_the_program_continues_after_run_and_exits_with_code_0() -> None:
     port = free_port()
     command = start({"port": port, "host": "localhost"})
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -125,7 +125,7 @@ def test_a_port_that_is_taken_is_one_line_and_exit_code_1() -> None:
             assert done.stderr == f"Cannot listen at 127.0.0.1 port {port}: Address already in use\n"
 
 
-def test_two_crews_do_not_share_a_port() -> None:
+def test_two_worker_pools_do_not_share_a_port() -> None:
     with program(workers=2) as server:
         done = subprocess.run(
             start({"port": server.port, "workers": 2}), capture_output=True, text=True, timeout=PATIENCE
@@ -166,18 +166,18 @@ def test_the_hook_for_a_port_that_is_taken_leaves_other_errors_alone(monkeypatch
         ("carrier pigeon", {}, "there are stdio, http, unix and tcp"),
     ],
 )
-def test_what_cannot_be_is_said(transport: str, options: dict[str, object], problem: str) -> None:
+def test_an_impossible_option_is_a_local_error(transport: str, options: dict[str, object], problem: str) -> None:
     with pytest.raises(LocalError, match=problem):
         Server("inn").run(transport, **options)  # type: ignore[arg-type]
 
 
-def test_without_uvicorn_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_uvicorn_is_an_error_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     with pytest.raises(LocalError, match=r"needs the extra http: pip install 'dovetail-mcp\[http\]'"):
         Server("inn").run("http")
 
 
-def test_a_lifespan_that_fails_is_told_with_exit_code_1() -> None:
+def test_a_lifespan_that_fails_is_logged_and_exits_with_code_1() -> None:
     before = (
         "import contextlib\n@contextlib.asynccontextmanager\nasync def lifespan(server):\n"
         "    raise RuntimeError('no database')\n    yield\n"
@@ -189,7 +189,7 @@ def test_a_lifespan_that_fails_is_told_with_exit_code_1() -> None:
     assert "no database" in done.stderr and "could not start" in done.stderr.splitlines()[-1]
 
 
-def test_http_at_a_unix_socket(tmp_path: Path) -> None:
+def test_http_is_served_at_a_unix_socket(tmp_path: Path) -> None:
     path = tmp_path / "inn.sock"
     process = subprocess.Popen(start({"uds": str(path)}), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     with process:
@@ -218,7 +218,7 @@ def test_http_at_a_unix_socket(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-class TestWhoIsLetIn:
+class TestHosts:
     @pytest.mark.parametrize(
         ("host", "options", "warned"),
         [
@@ -233,7 +233,7 @@ class TestWhoIsLetIn:
             ("0.0.0.0", {"allowed_hosts": ["inn.example"]}, False),
         ],
     )
-    def test_other_machines_are_warned_of(
+    def test_an_address_that_other_machines_can_reach_is_warned_of(
         self, host: str, options: dict[str, list[str]], warned: bool, caplog: pytest.LogCaptureFixture
     ) -> None:
         run_http._warn_if_reachable(Server("inn"), host, run_http.Settings.of(options))  # type: ignore[arg-type]
@@ -243,18 +243,18 @@ class TestWhoIsLetIn:
             assert "allowed_hosts" in lines[0] and "without authentication" in lines[0]
             assert (f"localhost or {host}" in lines[0]) == (host in ("192.0.2.7", "inn.example"))
 
-    def test_with_auth_they_are_asked(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_with_auth_the_warning_does_not_mention_authentication(self, caplog: pytest.LogCaptureFixture) -> None:
         run_http._warn_if_reachable(Server("inn", auth=lambda token: None), "0.0.0.0", run_http.Settings())
         assert "without authentication" not in caplog.text and "allowed_hosts" in caplog.text
 
-    def test_a_foreign_host_is_not(self, inn: HttpProcess) -> None:
+    def test_a_foreign_host_is_refused(self, inn: HttpProcess) -> None:
         for host, status in (("localhost", 200), (f"127.0.0.1:{inn.port}", 200), ("evil.example", 421)):
             connection = inn.connect()
             connection.request("GET", "/health", headers={"host": host})
             assert connection.getresponse().status == status
             connection.drop()
 
-    def test_everywhere_lets_nothing_more_in(self) -> None:
+    def test_listening_at_every_address_accepts_no_further_host(self) -> None:
         with program(host="0.0.0.0") as server:
             assert server.stderr.startswith("Other machines can reach 0.0.0.0, without authentication. ")
             connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
@@ -263,10 +263,10 @@ class TestWhoIsLetIn:
                 assert b"allowed_hosts" in connection.getresponse().read()
 
 
-class TestHeads:
+class TestRequestHeads:
     """The head of a request is bounded before there is a request."""
 
-    def test_that_never_end_are_cut_off(self, inn: HttpProcess) -> None:
+    def test_a_head_that_never_ends_is_cut_off(self, inn: HttpProcess) -> None:
         head = b"POST /mcp HTTP/1.1\r\nhost: localhost\r\n"
         for endless in (b"x: " + b"a" * 2 * MAX_HEAD_BYTES, b"x: y\r\n" * MAX_HEAD_BYTES):
             exchange(inn, head + endless)  # comes to an end, which is all that can be relied on
@@ -274,11 +274,11 @@ class TestHeads:
         [answer] = inn.client().call("add", a=1, b=2).messages()
         assert answer["result"]["structuredContent"] == {"result": 3}
 
-    def test_that_are_merely_large_are_answered_by_the_endpoint(self, inn: HttpProcess) -> None:
+    def test_a_head_a_little_too_large_is_answered_by_the_application(self, inn: HttpProcess) -> None:
         head = b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nx: %b\r\n\r\n" % (b"a" * 40_000)
         assert exchange(inn, head).startswith(b"HTTP/1.1 431")
 
-    def test_that_are_slow_or_never_come_are_cut_off(self) -> None:
+    def test_a_head_that_is_slow_or_never_comes_is_cut_off(self) -> None:
         before = "import dovetail.server.run.uvicorn_protocol as bounded\nbounded.HEAD_SECONDS = 0.3\n"
         with HttpProcess("", command=start({"port": 0}, before)) as server:
             for beginning in (b"", b"POST /mcp HTTP/1.1\r\nhost: loc"):
@@ -294,11 +294,11 @@ class TestHeads:
                     assert sock.recv(65536).startswith(b"HTTP/1.1 200")
                     time.sleep(0.5)  # longer than a head may take: an idle connection is no slow head
 
-    def test_of_garbage_are_refused(self, inn: HttpProcess) -> None:
+    def test_a_head_of_garbage_is_refused(self, inn: HttpProcess) -> None:
         assert exchange(inn, b"\x00\xff garbage\r\n\r\n").startswith(b"HTTP/1.1 400")
 
 
-def test_websockets_are_bounded_as_bodies_are(inn: HttpProcess) -> None:
+def test_websocket_messages_have_the_limit_of_bodies(inn: HttpProcess) -> None:
     from websockets.exceptions import ConnectionClosed
     from websockets.sync.client import connect
 
@@ -310,7 +310,7 @@ def test_websockets_are_bounded_as_bodies_are(inn: HttpProcess) -> None:
         assert closed.value.rcvd is not None and closed.value.rcvd.code == 1009
 
 
-def test_servers_over_sockets_run_too(tmp_path: Path) -> None:
+def test_run_serves_over_a_unix_socket(tmp_path: Path) -> None:
     path = tmp_path / "inn.sock"
     command = [sys.executable, "-c", PROGRAM.replace('"http", **{options!r}', f'"unix", path={str(path)!r}')]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:

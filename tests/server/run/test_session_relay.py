@@ -37,25 +37,25 @@ def where(client: HttpCaller) -> int:
 
 
 class TestSessions:
-    def test_live_in_one_worker_and_are_reached_from_any_connection(self, pair: HttpProcess) -> None:
+    def test_a_session_lives_in_one_worker_and_is_reached_from_any_connection(self, pair: HttpProcess) -> None:
         clients = [pair.client() for _ in range(MANY)]
         homes = [{where(client) for _ in range(MANY // 2)} for client in clients]
         assert all(len(home) == 1 for home in homes)
         assert set().union(*homes) == set(children(pair.process.pid))
 
-    def test_stream_through_the_relay_as_it_comes(self, pair: HttpProcess) -> None:
+    def test_events_pass_the_relay_as_they_come(self, pair: HttpProcess) -> None:
         for client in [pair.client() for _ in range(MANY)]:
             call = client.call("linger", seconds=0.05)
             assert call.message()["params"]["message"] == "begun"
             assert call.messages()[-1]["result"]["content"][0]["text"] == "done"
 
-    def test_large_bodies_arrive_whole(self, pair: HttpProcess) -> None:
+    def test_large_bodies_pass_the_relay_whole(self, pair: HttpProcess) -> None:
         text = "äx" * 200_000
         for client in [pair.client() for _ in range(4)]:
             for _ in range(4):
                 assert client.call("echo", text=text).messages()[-1]["result"]["content"][0]["text"] == text
 
-    def test_questions_are_answered_over_any_connection(self, pair: HttpProcess) -> None:
+    def test_an_elicitation_is_answered_over_any_connection(self, pair: HttpProcess) -> None:
         for _ in range(MANY):
             client = HttpCaller(pair, HANDSHAKE, {"elicitation": {}})
             call = client.call("ask", question="Who?")
@@ -65,7 +65,7 @@ class TestSessions:
             assert client.post({"jsonrpc": "2.0", "id": question["id"], "result": answer}).status == 202
             assert call.messages()[-1]["result"]["content"][0]["text"] == "accept: Ann"
 
-    def test_end_from_any_connection(self, pair: HttpProcess) -> None:
+    def test_a_session_is_ended_from_any_connection(self, pair: HttpProcess) -> None:
         for client in [pair.client() for _ in range(MANY)]:
             stream = client.stream()
             assert stream.status == 200
@@ -73,13 +73,13 @@ class TestSessions:
             stream.rest()
             assert client.call("which").status == 404
 
-    def test_of_workers_that_are_not_there_are_unknown(self, pair: HttpProcess) -> None:
+    def test_a_session_of_a_worker_that_does_not_exist_is_unknown(self, pair: HttpProcess) -> None:
         client = pair.client()
         for foreign in ("w7-" + client.session[3:], "w999-", "w-", "w1000-x", "x"):
             client.session = foreign
             assert client.call("which").status == 404
 
-    def test_of_http_sse_too(self, pair: HttpProcess) -> None:
+    def test_a_session_of_http_sse_is_reached_from_any_connection(self, pair: HttpProcess) -> None:
         for _ in range(MANY // 2):
             client = HttpCaller(pair, ENVELOPE)
             stream = client.get("/sse")
@@ -95,7 +95,7 @@ class TestSessions:
             assert stream.message()["id"] == 1
             stream.close()
 
-    def test_the_envelope_era_needs_none(self, pair: HttpProcess) -> None:
+    def test_the_envelope_era_is_served_by_any_worker(self, pair: HttpProcess) -> None:
         client = pair.client(ENVELOPE)
         assert {where(client) for _ in range(MANY)} == set(children(pair.process.pid))
 
@@ -154,8 +154,8 @@ async def whole_body(receive: Any) -> bytes:
             return b"".join(parts)
 
 
-class TestThePassage:
-    async def test_what_arrives_is_what_was_sent(self, tmp_path: Path) -> None:
+class TestForwarding:
+    async def test_request_and_response_arrive_unchanged(self, tmp_path: Path) -> None:
         seen: list[Any] = []
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -187,17 +187,19 @@ class TestThePassage:
             (b"", b"a=1&xsession_id=w1-"),
         ],
     )
-    async def test_what_is_at_home_or_nowhere_stays(self, tmp_path: Path, session: bytes, query: bytes) -> None:
+    async def test_a_request_for_this_worker_or_for_none_is_not_forwarded(
+        self, tmp_path: Path, session: bytes, query: bytes
+    ) -> None:
         request = Request(session=session, query=query)
         assert not await SessionRelay(str(tmp_path), 0, 2).forward(request.scope, request.receive, request.send)
         assert request.sent == []
 
-    async def test_nothing_is_passed_on_twice(self, tmp_path: Path) -> None:
+    async def test_a_forwarded_request_is_not_forwarded_again(self, tmp_path: Path) -> None:
         request = Request()
         request.scope[RELAYED] = True
         assert not await SessionRelay(str(tmp_path), 0, 2).forward(request.scope, request.receive, request.send)
 
-    async def test_a_client_that_goes_is_gone_behind_too(self, tmp_path: Path) -> None:
+    async def test_a_disconnect_of_the_client_reaches_the_other_worker(self, tmp_path: Path) -> None:
         gone = asyncio.Event()
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -246,7 +248,9 @@ class TestThePassage:
             assert len(request.body) == 1000 * CHUNK
 
     @pytest.mark.parametrize("kind", [b"text/event-stream", b"application/json"])
-    async def test_a_stream_that_is_cut_off_ends_and_a_body_does_not(self, tmp_path: Path, kind: bytes) -> None:
+    async def test_an_interrupted_event_stream_ends_and_an_interrupted_body_does_not(
+        self, tmp_path: Path, kind: bytes
+    ) -> None:
         async def app(scope: Any, receive: Any, send: Any) -> None:
             await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", kind)]})
             await send({"type": "http.response.body", "body": b"a", "more_body": True})
@@ -257,7 +261,7 @@ class TestThePassage:
             ended = request.sent[-1].get("more_body") is False
             assert ended == (kind == b"text/event-stream")
 
-    async def test_without_the_other_worker_the_client_is_told_to_come_again(self, tmp_path: Path) -> None:
+    async def test_without_the_other_worker_the_client_is_told_to_retry(self, tmp_path: Path) -> None:
         async def app(scope: Any, receive: Any, send: Any) -> None: ...
 
         for front in (SessionRelay(str(tmp_path), 0, 2), SessionRelay(str(tmp_path / "nowhere"), 0, 2)):
@@ -269,13 +273,15 @@ class TestThePassage:
             assert await front.forward(request.scope, request.receive, request.send)
             assert request.sent[0]["status"] == 503
 
-    async def test_there_is_a_bound(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_the_number_of_forwarded_requests_is_bounded(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(relaying, "MAX_RELAYED", 0)
         request = Request(b"")
         assert await SessionRelay(str(tmp_path), 0, 2).forward(request.scope, request.receive, request.send)
         assert request.sent[0]["status"] == 503
 
-    async def test_an_early_answer_ends_a_body_that_is_still_coming(self, tmp_path: Path) -> None:
+    async def test_an_early_response_ends_a_body_that_is_still_coming(self, tmp_path: Path) -> None:
         async def app(scope: Any, receive: Any, send: Any) -> None:
             await receive()
             await send({"type": "http.response.start", "status": 413, "headers": []})
@@ -294,7 +300,7 @@ class TestThePassage:
     @pytest.mark.parametrize(
         "junk", [b"\xff\xff\xff\xff", b"\x00\x00\x00\x01\xc1", b"\x00\x00\x00\x09", b"GET / HTTP/1.1\r\n"]
     )
-    async def test_junk_is_not_served(self, tmp_path: Path, junk: bytes) -> None:
+    async def test_invalid_frames_are_not_served(self, tmp_path: Path, junk: bytes) -> None:
         served: list[Any] = []
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -310,7 +316,7 @@ class TestThePassage:
         assert served == []
 
 
-def test_only_the_user_gets_at_the_sockets(pair: HttpProcess) -> None:
+def test_only_the_user_can_reach_the_sockets_of_the_workers(pair: HttpProcess) -> None:
     import tempfile
 
     ours = [

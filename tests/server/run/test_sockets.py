@@ -158,7 +158,7 @@ class TestServing:
             assert text_of(await caller.call("echo", text="hello")) == "hello"
 
     @kinds
-    async def test_two_hundred_clients_at_once(self, kind: str, tmp_path: Path):
+    async def test_two_hundred_clients_are_served_at_once(self, kind: str, tmp_path: Path):
         async with listening(kind, tmp_path) as place:
 
             async def visit(n: int) -> str:
@@ -181,7 +181,7 @@ class TestServing:
                 await until(lambda: not place.listening.clients)
         assert place.desk.steps == ["entered", "0", "1", "2", "left"]
 
-    async def test_a_lifespan_that_fails_listens_to_nobody(self, tmp_path: Path):
+    async def test_a_server_whose_lifespan_fails_does_not_listen(self, tmp_path: Path):
         @contextlib.asynccontextmanager
         async def broken(server: Server) -> AsyncIterator[None]:
             raise ValueError("no database")
@@ -192,7 +192,7 @@ class TestServing:
                 await listen_unix(Server("s", lifespan=broken), tmp_path / "s")
         assert not (tmp_path / "s").exists()
 
-    async def test_more_clients_than_allowed_are_turned_away_until_one_leaves(
+    async def test_more_clients_than_allowed_are_rejected_until_one_leaves(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ):
         async with listening("unix", tmp_path, max_clients=2) as place:
@@ -209,7 +209,7 @@ class TestServing:
         assert caplog.text.count("more are rejected") == 1
 
     @kinds
-    async def test_what_a_client_asked_before_it_ended_its_side_is_answered(self, kind: str, tmp_path: Path):
+    async def test_calls_sent_before_a_client_closed_its_side_are_answered(self, kind: str, tmp_path: Path):
         async with listening(kind, tmp_path) as place:
             reader, writer = await place.streams()
             hello(writer, tool(1, "wait"))
@@ -221,7 +221,7 @@ class TestServing:
             assert [json.loads(line)["id"] for line in lines] == [0, 1]
             writer.close()
 
-    async def test_the_calls_of_a_client_that_breaks_off_are_stopped(self, tmp_path: Path):
+    async def test_calls_of_a_client_whose_connection_breaks_are_stopped(self, tmp_path: Path):
         async with listening("tcp", tmp_path, grace=PATIENCE) as place:
             _, writer = await place.streams()
             hello(writer, tool(1, "wait"))
@@ -232,7 +232,7 @@ class TestServing:
             await until(lambda: "cancelled" in place.desk.steps and not place.listening.clients)
 
     @kinds
-    async def test_a_client_that_asks_and_never_reads_costs_little(self, kind: str, tmp_path: Path):
+    async def test_a_client_that_never_reads_is_bounded_by_backpressure(self, kind: str, tmp_path: Path):
         async with listening(kind, tmp_path, grace=0.1) as place:
             _, writer = await place.streams()
             hello(writer)
@@ -254,7 +254,7 @@ class TestServing:
             writer.write(json.dumps({"jsonrpc": "2.0", **tool(id, "much")}).encode() + b"\n")
             await writer.drain()
 
-    async def test_a_browser_reaches_nobody_over_tcp(self, tmp_path: Path):
+    async def test_a_request_of_a_browser_is_not_served_over_tcp(self, tmp_path: Path):
         async with listening("tcp", tmp_path) as place:
             reader, writer = await place.streams()
             call = {"jsonrpc": "2.0", **tool(1, "much")}
@@ -267,9 +267,9 @@ class TestServing:
             writer.close()
 
 
-class TestEnding:
+class TestShutdown:
     @kinds
-    async def test_calls_that_were_begun_are_finished_and_nobody_new_gets_in(self, kind: str, tmp_path: Path):
+    async def test_running_calls_finish_and_no_new_client_is_accepted(self, kind: str, tmp_path: Path):
         async with listening(kind, tmp_path, grace=PATIENCE) as place:
             caller = await place.caller()
             id = caller.begin("tools/call", name="wait", arguments={})
@@ -286,7 +286,7 @@ class TestEnding:
             await place.task
             assert place.desk.steps[-1] == "left"
 
-    async def test_those_that_take_longer_than_the_grace_period_are_stopped(self, tmp_path: Path):
+    async def test_calls_that_take_longer_than_the_grace_period_are_stopped(self, tmp_path: Path):
         async with listening("unix", tmp_path, grace=0.05) as place:
             caller = await place.caller()
             caller.begin("tools/call", name="wait", arguments={})
@@ -298,7 +298,7 @@ class TestEnding:
             assert place.desk.steps == ["entered", "begun", "cancelled", "left"]
 
     @kinds
-    async def test_cancelled_it_stops_its_handlers_and_lets_go_of_everything(self, kind: str, tmp_path: Path):
+    async def test_a_cancelled_server_stops_its_handlers_and_closes_everything(self, kind: str, tmp_path: Path):
         async with listening(kind, tmp_path, grace=PATIENCE) as place:
             callers = [await place.caller() for _ in range(3)]
             for caller in callers:
@@ -322,26 +322,26 @@ def bound(path: Path) -> Iterator[socket.socket]:
 
 
 class TestSocketFile:
-    async def test_it_is_for_its_owner_alone_unless_told_otherwise(self, tmp_path: Path):
+    async def test_a_socket_is_accessible_to_its_owner_alone_by_default(self, tmp_path: Path):
         async with listening("unix", tmp_path) as place:
             assert stat.S_IMODE(place.path.stat().st_mode) == 0o600
         async with listening("unix", tmp_path, mode=0o660) as place:
             assert stat.S_IMODE(place.path.stat().st_mode) == 0o660
 
-    async def test_one_that_was_left_behind_is_replaced(self, tmp_path: Path):
+    async def test_a_stale_socket_is_replaced(self, tmp_path: Path):
         with bound(tmp_path / "desk.sock"):
             pass
         assert (tmp_path / "desk.sock").exists()
         async with listening("unix", tmp_path) as place:
             assert text_of(await (await place.caller()).call("echo", text="hello")) == "hello"
 
-    async def test_one_that_is_in_use_is_left_alone(self, tmp_path: Path):
+    async def test_a_socket_in_use_is_left_alone(self, tmp_path: Path):
         async with listening("unix", tmp_path) as place:
             with pytest.raises(LocalError, match=r"Another server listens at .*desk.sock already"):
                 await listen_unix(Server("second"), place.path)
             assert text_of(await (await place.caller()).call("echo", text="hello")) == "hello"
 
-    async def test_one_whose_server_is_busy_is_left_alone(self, tmp_path: Path):
+    async def test_a_socket_whose_server_is_busy_is_left_alone(self, tmp_path: Path):
         path = tmp_path / "busy"
         with bound(path) as busy, contextlib.ExitStack() as waiting:
             busy.listen(0)
@@ -354,14 +354,14 @@ class TestSocketFile:
                 await listen_unix(Server("second"), path)
             assert path.exists()
 
-    async def test_what_is_no_socket_is_left_alone(self, tmp_path: Path):
+    async def test_a_file_that_is_not_a_socket_is_left_alone(self, tmp_path: Path):
         path = tmp_path / "letter"
         path.write_text("dear reader")
         with pytest.raises(LocalError, match="not a socket"):
             await listen_unix(Server("s"), path)
         assert path.read_text() == "dear reader"
 
-    async def test_a_link_is_left_alone(self, tmp_path: Path):
+    async def test_a_symbolic_link_is_left_alone(self, tmp_path: Path):
         with bound(tmp_path / "real"):
             pass
         (tmp_path / "link").symlink_to(tmp_path / "real")
@@ -369,7 +369,7 @@ class TestSocketFile:
             await listen_unix(Server("s"), tmp_path / "link")
         assert (tmp_path / "real").exists()
 
-    async def test_what_somebody_put_in_its_place_stays(self, tmp_path: Path):
+    async def test_a_file_that_replaced_the_socket_is_not_removed(self, tmp_path: Path):
         async with nothing_left_on_the_loop():
             place = Place("unix", tmp_path)
             await place.start()
@@ -382,18 +382,18 @@ class TestSocketFile:
         ("path", "sentence"),
         [("", "needs a path"), ("a\0b", "needs a path"), ("x" * 200, "too long"), ("none/s", "No such file")],
     )
-    async def test_a_path_that_cannot_be_is_named(self, path: str, sentence: str, tmp_path: Path):
+    async def test_an_impossible_path_is_an_error_that_names_it(self, path: str, sentence: str, tmp_path: Path):
         with pytest.raises(LocalError, match=sentence):
             await listen_unix(Server("s"), f"{tmp_path}/{path}" if path not in ("", "a\0b") else path)
 
 
 class TestAddress:
     @pytest.mark.parametrize("host", ["0.0.0.0", "", "::"])
-    async def test_other_machines_are_kept_out_unless_they_are_asked_in(self, host: str):
+    async def test_an_address_that_other_machines_can_reach_is_refused_by_default(self, host: str):
         with pytest.raises(LocalError, match="allow_remote=True"):
             await listen_tcp(Server("s"), host)
 
-    async def test_they_come_in_where_they_may(self, tmp_path: Path):
+    async def test_remote_addresses_are_bound_with_allow_remote(self, tmp_path: Path):
         async with listening("tcp", tmp_path, host="0.0.0.0", allow_remote=True) as place:
             assert text_of(await (await place.caller()).call("echo", text="hello")) == "hello"
 
@@ -403,13 +403,13 @@ class TestAddress:
             assert len(ports) == 1
             assert f"127.0.0.1:{place.port}" in place.listening.addresses
 
-    async def test_a_port_that_is_taken_is_named(self, tmp_path: Path):
+    async def test_a_port_that_is_taken_is_an_error_that_names_it(self, tmp_path: Path):
         async with listening("tcp", tmp_path) as place:
             with pytest.raises(LocalError, match=f"Cannot listen at 127.0.0.1 port {place.port}: Address already"):
                 await listen_tcp(Server("second"), port=place.port)
 
     @pytest.mark.parametrize(("host", "port"), [("127.0.0.1", 99999), ("192.0.2.1", 0), ("not a name", 0)])
-    async def test_an_address_that_cannot_be_is_named(self, host: str, port: int):
+    async def test_an_impossible_address_is_an_error_that_names_it(self, host: str, port: int):
         with pytest.raises(LocalError, match=r"There is no (address|port)|Cannot listen at 192.0.2.1"):
             await listen_tcp(Server("s"), host, port, allow_remote=True)
 
@@ -459,7 +459,7 @@ class TestProcess:
 
     @kinds
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-    def test_a_signal_ends_it_gracefully(self, kind: str, number: signal.Signals, tmp_path: Path):
+    def test_a_signal_shuts_the_process_down_gracefully(self, kind: str, number: signal.Signals, tmp_path: Path):
         with self.started(kind, tmp_path, PATIENCE) as (process, client):
             process.send_signal(number)
             assert client.recv(1) == b""
@@ -468,7 +468,7 @@ class TestProcess:
             assert (process.returncode, output, errors) == (0, "ended\n", "")
         assert os.listdir(tmp_path) == []
 
-    def test_a_second_signal_ends_it_at_once(self, tmp_path: Path):
+    def test_a_second_signal_ends_the_process_at_once(self, tmp_path: Path):
         with self.started("unix", tmp_path, PATIENCE) as (process, client):
             params = {"protocolVersion": HANDSHAKE[-1], "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
             greeting = [{"id": 0, "method": "initialize", "params": params}, {"method": "notifications/initialized"}]

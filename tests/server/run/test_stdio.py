@@ -54,7 +54,7 @@ class Ending:
 
 
 class TestServing:
-    async def test_calls_that_were_read_are_answered_when_the_client_has_ended_its_side(self):
+    async def test_calls_that_were_received_are_answered_when_the_client_closes_its_side(self):
         ending = Ending(PATIENCE)
         id = await ending.begin()
         ending.serving.stop()
@@ -62,7 +62,7 @@ class TestServing:
         assert (await ending.caller.answer_to(id))["result"]["content"][0]["text"] == "done"
         await ending.running
 
-    async def test_those_that_take_longer_than_the_grace_period_are_stopped(self):
+    async def test_calls_that_take_longer_than_the_grace_period_are_stopped(self):
         ending = Ending(0.01)
         await ending.begin()
         ending.serving.stop()
@@ -71,14 +71,14 @@ class TestServing:
         await ending.caller.ended.wait()
         assert ending.caller.unread == 0
 
-    async def test_a_client_that_broke_off_is_not_waited_for(self):
+    async def test_a_client_whose_connection_broke_is_not_waited_for(self):
         ending = Ending(PATIENCE)
         await ending.begin()
         await ending.caller.channel.close()
         await ending.running
         assert ending.steps == ["begun", "cancelled"]
 
-    async def test_nothing_is_left_behind(self):
+    async def test_a_served_connection_leaves_no_task_behind(self):
         before = asyncio.all_tasks()
         ending = Ending(PATIENCE)
         await ending.begin()
@@ -99,7 +99,7 @@ class TestServing:
             await Server("s", lifespan=lambda server: Broken()).serve(theirs)
         await peer.ended.wait()
 
-    async def test_cancelled_it_stops_its_handlers_and_closes(self, caplog: pytest.LogCaptureFixture):
+    async def test_a_cancelled_connection_stops_its_handlers_and_closes(self, caplog: pytest.LogCaptureFixture):
         caplog.set_level(logging.ERROR)
         ending = Ending(PATIENCE)
         await ending.begin()
@@ -181,7 +181,7 @@ class Process:
 
 
 class TestProcess:
-    def test_it_serves_until_its_input_ends(self, program: Path):
+    def test_a_process_serves_until_its_input_ends(self, program: Path):
         process = Process(program, PATIENCE)
         process.open()
         process.call(1, "echo", text="hello")
@@ -190,7 +190,7 @@ class TestProcess:
         assert (code, output) == (0, "")
         assert errors.splitlines() == ["entered", "echoing", "left"]
 
-    def test_what_was_read_before_the_end_is_answered(self, program: Path):
+    def test_requests_received_before_the_end_of_input_are_answered(self, program: Path):
         process = Process(program, PATIENCE)
         process.open()
         for id in range(1, 4):
@@ -199,7 +199,7 @@ class TestProcess:
         assert code == 0
         assert [json.loads(line)["id"] for line in output.splitlines()] == [1, 2, 3]
 
-    def test_what_does_not_end_within_the_grace_period_is_stopped(self, program: Path):
+    def test_a_process_stops_calls_that_outlast_the_grace_period(self, program: Path):
         process = Process(program, 0.05)
         process.open()
         process.call(1, "wait")
@@ -210,7 +210,7 @@ class TestProcess:
 
     @pytest.mark.skipif(sys.platform == "win32", reason="signals as on POSIX are needed")
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-    def test_a_signal_ends_it_gracefully(self, program: Path, number: signal.Signals):
+    def test_a_signal_shuts_the_process_down_gracefully(self, program: Path, number: signal.Signals):
         process = Process(program, PATIENCE)
         process.open()
         process.process.send_signal(number)
@@ -220,7 +220,7 @@ class TestProcess:
         assert errors.splitlines() == ["entered", "left"]
 
     @pytest.mark.skipif(sys.platform == "win32", reason="signals as on POSIX are needed")
-    def test_a_second_signal_ends_it_at_once(self, program: Path):
+    def test_a_second_signal_ends_the_process_at_once(self, program: Path):
         process = Process(program, PATIENCE)
         process.open()
         process.call(1, "wait")

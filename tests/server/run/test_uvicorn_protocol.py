@@ -74,7 +74,7 @@ def echoed(body: bytes) -> tuple[int, str]:
     return message["id"], message["result"]["structuredContent"]
 
 
-def test_head_and_body_come_together(connection: socket.socket) -> None:
+def test_head_and_body_are_sent_together(connection: socket.socket) -> None:
     connection.sendall(call(1, "hello"))
     chunk = connection.recv(65536)
     head, _, body = chunk.partition(b"\r\n\r\n")
@@ -83,14 +83,14 @@ def test_head_and_body_come_together(connection: socket.socket) -> None:
     assert echoed(body) == (1, "hello")
 
 
-def test_requests_that_do_not_wait_for_answers_get_them_in_order(connection: socket.socket) -> None:
+def test_pipelined_requests_are_answered_in_order(connection: socket.socket) -> None:
     connection.sendall(b"".join(call(number, f"text {number}") for number in range(20)))
     with connection.makefile("rb", buffering=0) as stream:
         told = [answer(stream) for _ in range(20)]
     assert [echoed(body) for _, _, body in told] == [(number, f"text {number}") for number in range(20)]
 
 
-def test_a_client_that_wants_to_go_is_let_go(connection: socket.socket) -> None:
+def test_connection_close_closes_the_connection_after_the_response(connection: socket.socket) -> None:
     connection.sendall(call(1, "last", "connection: close"))
     with connection.makefile("rb", buffering=0) as stream:
         status, headers, body = answer(stream)
@@ -99,7 +99,7 @@ def test_a_client_that_wants_to_go_is_let_go(connection: socket.socket) -> None:
         assert stream.read() == b""
 
 
-def test_a_client_that_asks_before_it_sends(connection: socket.socket) -> None:
+def test_expect_100_continue_is_answered(connection: socket.socket) -> None:
     request = call(1, "asked", "expect: 100-continue")
     head, _, body = request.partition(b"\r\n\r\n")
     connection.sendall(head + b"\r\n\r\n")
@@ -110,7 +110,7 @@ def test_a_client_that_asks_before_it_sends(connection: socket.socket) -> None:
         assert echoed(answer(stream)[2]) == (1, "asked")
 
 
-def test_long_answers_and_short_ones_after_them(connection: socket.socket) -> None:
+def test_short_responses_follow_long_ones(connection: socket.socket) -> None:
     long = "x" * 2_000_000
     with connection.makefile("rb", buffering=0) as stream:
         for number, text in enumerate(["short", long, "short"]):
@@ -118,7 +118,7 @@ def test_long_answers_and_short_ones_after_them(connection: socket.socket) -> No
             assert echoed(answer(stream)[2]) == (number, text)
 
 
-def test_who_asks_for_the_head_gets_no_body(connection: socket.socket) -> None:
+def test_a_head_request_gets_no_body(connection: socket.socket) -> None:
     connection.sendall(b"HEAD /health HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n" + call(2, "next"))
     with connection.makefile("rb", buffering=0) as stream:
         assert stream.readline().startswith(b"HTTP/1.1 200")

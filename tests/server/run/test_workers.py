@@ -66,7 +66,7 @@ class TestWorkerPool:
             assert server.wait() == 0
             assert "Traceback" not in server.stderr, server.stderr
 
-    def test_a_worker_that_dies_in_the_middle_leaves_no_client_waiting(self) -> None:
+    def test_a_worker_that_dies_during_calls_leaves_no_client_waiting(self) -> None:
         with HttpProcess(LINGERING, "--workers", "2") as server:
             clients = [server.client() for _ in range(MANY)]
             streams = [client.stream() for client in clients]
@@ -84,7 +84,7 @@ class TestWorkerPool:
                 stream.close()
 
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-    def test_all_end_together_with_their_calls_answered(self, number: int) -> None:
+    def test_a_signal_ends_all_workers_with_their_calls_answered(self, number: int) -> None:
         with HttpProcess(LINGERING, "--workers", "2", "--grace", "30") as server:
             clients = [server.client() for _ in range(MANY)]
             streams = [client.stream() for client in clients]
@@ -102,7 +102,7 @@ class TestWorkerPool:
             assert "Traceback" not in server.stderr, server.stderr
             assert len(workers) == 2 and not any(Path(f"/proc/{pid}").exists() for pid in workers)
 
-    def test_the_second_signal_waits_for_nothing(self) -> None:
+    def test_a_second_signal_ends_all_workers_at_once(self) -> None:
         with HttpProcess(LINGERING, "--workers", "2", "--grace", "60") as server:
             call = server.client().call("linger", seconds=600)
             call.message()
@@ -112,7 +112,7 @@ class TestWorkerPool:
             assert server.wait(10) == 0
             call.close()
 
-    def test_workers_end_when_the_one_that_looks_after_them_is_killed(self) -> None:
+    def test_workers_end_when_their_parent_is_killed(self) -> None:
         with HttpProcess(LINGERING, "--workers", "2") as server:
             workers = eventually(lambda: len(found := children(server.process.pid)) == 2 and found, "both run")
             assert worker_of(server.client()) in workers
@@ -120,7 +120,7 @@ class TestWorkerPool:
             server.process.wait()
             eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers), "they have ended")
 
-    def test_a_server_that_cannot_start_is_not_started_again_and_again(self, tmp_path: Path) -> None:
+    def test_a_worker_that_cannot_start_is_not_restarted(self, tmp_path: Path) -> None:
         file = tmp_path / "broken.py"
         file.write_text(
             "import contextlib\nfrom dovetail import Server\n"

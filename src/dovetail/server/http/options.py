@@ -1,4 +1,4 @@
-"""How a server is offered over HTTP."""
+"""The options of a server over HTTP: `Server.asgi(…)` and `Server.run("http", …)`."""
 
 from __future__ import annotations
 
@@ -16,44 +16,44 @@ class AsgiOptions(TypedDict, total=False):
     """The options of `Server.asgi`, which `Server.run("http")` takes as well."""
 
     path: str
-    """Where the endpoint is; WebSocket is at `/ws` below it."""
+    """The path of the endpoint; WebSockets are served at `/ws` below it."""
     sessions: bool
-    """Without, clients of the handshake era are served one request at a time, and nothing can be asked of them."""
+    """If False, the handshake era is served without sessions, and handlers cannot send requests to the client."""
     json_response: bool
-    """Answer with one JSON value always: nothing reaches the client before the answer."""
+    """Always respond with one JSON value, so that no message reaches the client before the answer."""
     always_stream: bool
-    """Answer every request of a session with a stream: a client that loses it can take it up from its first moment."""
+    """Respond to every request of a session with an event stream, which clients can resume from its first event."""
     store: Store | str | None
-    """Where sessions and events are kept: a store, or the path of a SQLite file; without one, in memory."""
+    """The store of sessions and events, or the path of a SQLite file; in memory by default."""
     legacy_sse: bool
-    """Offer the two endpoints of HTTP+SSE, `/sse` and `/messages`, as well."""
+    """Serve the two endpoints of HTTP+SSE too, `/sse` and `/messages`."""
     websocket: bool
     allowed_hosts: Sequence[str]
-    """Hosts that requests may name, besides loopback; `*` for any."""
+    """Accepted values of the Host header, besides loopback; `*` for any."""
     allowed_origins: Sequence[str]
-    """Origins that web pages may come from, besides those of the allowed hosts; `*` for any."""
+    """Accepted values of the Origin header, besides the allowed hosts; `*` for any."""
     cors: bool | Sequence[str]
-    """Origins whose pages may read the answers; True for all that are allowed."""
+    """Origins whose pages may read responses; True for all accepted ones."""
     strict_headers: bool
     """Require the standard headers on revisions of the handshake era too."""
     session_idle: float
-    """Seconds after which a session that nobody uses ends."""
+    """Seconds after which an unused session ends."""
     max_sessions: int
     max_sessions_each: int
-    """How many sessions one principal may have."""
+    """The maximum number of sessions of one principal."""
     max_body: int
     body_seconds: float
-    """How long a request's body may take to arrive."""
+    """The time in which a request's body must arrive."""
     poll_seconds: float | None
-    """Let go of a stream's connection after so long, and have the client come back, where its revision has polling."""
+    """Close an event stream's connection after this time; the client resumes it, where its revision has polling."""
     health: str | None
-    """Where to ask whether the server is well; None for nowhere."""
+    """The path of the health endpoint; None for none."""
     resource: str | None
-    """The URL that clients know the endpoint by, with authorization behind a proxy; else requests say it."""
+    """The public URL of the endpoint, for authorization behind a proxy; by default that of the request."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """The options, each with its value."""
+    """The options with their defaults."""
 
     path: str = "/mcp"
     sessions: bool = True
@@ -77,10 +77,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @staticmethod
     def of(options: AsgiOptions) -> Settings:
-        """The options with what was left out; LocalError names one that there is not."""
+        """The settings for some options; LocalError for an unknown one."""
         if unknown := options.keys() - AsgiOptions.__annotations__.keys():
             raise LocalError(f"A server over HTTP has no option {', '.join(sorted(unknown))}")
         settings = Settings(**options)
         if not settings.path.startswith("/"):
-            raise LocalError(f"The path of the endpoint begins with a slash, unlike {settings.path!r}")
+            raise LocalError(f"The path of the endpoint begins with a slash, not as in {settings.path!r}")
         return settings
