@@ -274,6 +274,8 @@ class Machine:
     """A sentence for each state, from the values of the enum."""
     legend: Mapping[str, str]
     """The same for each event that leads somewhere."""
+    anywhere: Mapping[str, str]
+    """Events that lead to the same state from every state; they are listed instead of drawn."""
 
 
 def machine_modules() -> list[str]:
@@ -289,13 +291,19 @@ def machine_of(module: ModuleType) -> Machine:
     The table is `{(state, event): state}` or `{state: {event: state}}`. A value may also be a tuple that has the next
     state in it.
     """
-    edges: dict[tuple[str, str], list[str]] = {}
+    sources: dict[tuple[str, str], list[str]] = {}
     for source, event, target in _transitions(module.TRANSITIONS, module.State):
-        edges.setdefault((_words(source), _words(target)), []).append(_words(event))
-    title = (module.__doc__ or module.__name__).strip().splitlines()[0].rstrip(".")
-    used = {event for events in edges.values() for event in events}
+        sources.setdefault((_words(event), _words(target)), []).append(_words(source))
+    anywhere = {event: target for (event, target), found in sources.items() if len(found) == len(module.State)}
+    edges: dict[tuple[str, str], list[str]] = {}
+    for (event, target), found in sources.items():
+        for source in found if event not in anywhere else ():
+            edges.setdefault((source, target), []).append(event)
+    title = (module.__doc__ or module.__name__).strip().splitlines()[0].split(". ")[0].rstrip(".")
+    used = {event for event, _ in sources}
     legend = {event: text for event, text in _meanings(module.Event).items() if event in used}
-    return Machine(title, [_words(state) for state in module.State], edges, _meanings(module.State), legend)
+    states = [_words(state) for state in module.State]
+    return Machine(title, states, edges, _meanings(module.State), legend, anywhere)
 
 
 def _meanings(members: type[enum.Enum]) -> dict[str, str]:
@@ -461,8 +469,10 @@ class _MachineDrawing:
 
     def draw_legend(self) -> None:
         """Write what the events mean."""
-        for number, (event, text) in enumerate(self.machine.legend.items()):
-            self.canvas.text(16, self.bottom + number * (LINE + 3), f"{event}: {text}", "small", "start")
+        lines = [f"from every state: {event} leads to {state}" for event, state in self.machine.anywhere.items()]
+        lines += [f"{event}: {text}" for event, text in self.machine.legend.items()]
+        for number, line in enumerate(lines):
+            self.canvas.text(16, self.bottom + number * (LINE + 3), line, "small", "start")
 
 
 def _unique(lanes: Iterable[_Lane]) -> list[_Lane]:

@@ -78,6 +78,17 @@ def test_a_table_of_any_form_is_read_as_the_same_machine(table: object) -> None:
     assert all(f">{word}</text>" in drawn for word in ("new", "open", "closed", "start", "fail", "retry"))
 
 
+def test_an_event_that_leads_to_one_state_from_everywhere_is_listed_instead_of_drawn() -> None:
+    module = ModuleType("dovetail.sample", "Sample machine. More about it.")
+    table = FLAT | {(state, Event.FAIL): State.CLOSED for state in State}
+    vars(module).update(State=State, Event=Event, TRANSITIONS=table)
+    machine = generate.machine_of(module)
+    assert machine.title == "Sample machine"
+    assert machine.anywhere == {"fail": "closed"}
+    assert set(machine.edges) == {("new", "open"), ("closed", "new")}
+    assert "from every state: fail leads to closed" in generate.draw_machine(machine)
+
+
 def test_a_module_with_a_table_of_transitions_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "client").mkdir()
     (tmp_path / "client" / "a_state.py").write_text("TRANSITIONS: dict = {}\n")
