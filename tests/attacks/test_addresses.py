@@ -103,28 +103,32 @@ class TestTheMachineRoom:
     """Addresses at which clouds give credentials to whoever asks from inside, in every spelling."""
 
     @pytest.mark.parametrize("place", MACHINE_ROOM)
-    async def test_as_the_authorization_server(self, place: str, roads: Roads) -> None:
+    async def test_a_metadata_service_as_authorization_server_is_not_contacted(self, place: str, roads: Roads) -> None:
         async with strange() as attacker:
             wanting(attacker)
             attacker.pages[PROTECTED] = {"resource": f"{attacker.url}/mcp", "authorization_servers": [place]}
             await refused(attacker, roads)
 
     @pytest.mark.parametrize("place", MACHINE_ROOM)
-    async def test_as_the_place_of_the_metadata(self, place: str, roads: Roads) -> None:
+    async def test_a_metadata_service_as_resource_metadata_is_not_contacted(self, place: str, roads: Roads) -> None:
         async with strange() as attacker:
             wanting(attacker, f'resource_metadata="{place}/latest/meta-data"')
             await refused(attacker, roads)
 
     @pytest.mark.parametrize("field", ["registration_endpoint", "token_endpoint"])
     @pytest.mark.parametrize("place", MACHINE_ROOM[::5])
-    async def test_as_an_endpoint(self, field: str, place: str, roads: Roads) -> None:
+    async def test_a_metadata_service_as_token_endpoint_is_not_contacted(
+        self, field: str, place: str, roads: Roads
+    ) -> None:
         async with strange() as attacker:
             wanting(attacker)
             attacker.pages[AUTHORIZATION_SERVER] = card(attacker.url, **{field: f"{place}/x"})
             await refused(attacker, roads, OAuth(ClientCredentials("a", secret="b")) if field[0] == "t" else None)
 
     @pytest.mark.parametrize("address", ["169.254.169.254", "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "10.0.0.1"])
-    async def test_as_a_name_that_leads_there(self, address: str, roads: Roads) -> None:
+    async def test_a_name_that_resolves_to_a_metadata_service_is_not_contacted(
+        self, address: str, roads: Roads
+    ) -> None:
         roads.names = {"metadata.example": [[address]], "x.localhost": [[address]]}
         for place in ("https://metadata.example", "http://x.localhost:1"):
             async with strange() as attacker:
@@ -133,7 +137,7 @@ class TestTheMachineRoom:
                 await refused(attacker, roads)
         assert "metadata.example" in roads.asked
 
-    async def test_as_a_redirect(self, roads: Roads) -> None:
+    async def test_a_redirect_to_a_metadata_service_is_not_followed(self, roads: Roads) -> None:
         for target in ("https://169.254.169.254/", "file:///etc/passwd", "//169.254.169.254/", "gopher://127.0.0.1/"):
             async with strange() as attacker:
                 wanting(attacker)
@@ -199,7 +203,7 @@ class TestRedirects:
     """A redirect never carries anything to another origin."""
 
     @pytest.mark.parametrize("page", [PROTECTED, AUTHORIZATION_SERVER])
-    async def test_of_metadata_to_another_origin(self, page: str) -> None:
+    async def test_a_redirect_of_metadata_to_another_origin_is_not_followed(self, page: str) -> None:
         async with scene() as place, strange() as attacker:
             attacker.poses(place.url)
             away = (302, {"location": f"{attacker.url}{page}"}, b"")
@@ -213,7 +217,7 @@ class TestRedirects:
             assert attacker.seen == [] and place.authority.grants == []
 
     @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-    async def test_of_a_token_endpoint(self, status: int) -> None:
+    async def test_a_redirect_of_a_token_endpoint_is_not_followed(self, status: int) -> None:
         async with scene() as place, strange() as attacker:
             for target in (attacker.url, f"{place.authority.url}/other"):
                 place.authority.pages["/token"] = (status, {"location": f"{target}/token"}, b"")
@@ -222,7 +226,7 @@ class TestRedirects:
             assert attacker.seen == [] and "/other/token" not in place.authority.paths()
 
     @pytest.mark.parametrize("status", [301, 302, 307, 308])
-    async def test_of_the_server_itself(self, status: int) -> None:
+    async def test_a_redirect_of_the_server_gets_no_token(self, status: int) -> None:
         async with scene() as place, strange() as attacker:
             auth = logging_in()
             async with Client(place.url, auth=auth) as client:
@@ -233,7 +237,7 @@ class TestRedirects:
             attacker.learned_nothing(place.authority)
             assert attacker.seen == []
 
-    async def test_in_circles(self) -> None:
+    async def test_circular_redirects_end(self) -> None:
         async with strange() as attacker:
             wanting(attacker)
             attacker.pages[AUTHORIZATION_SERVER] = (302, {"location": AUTHORIZATION_SERVER}, b"")

@@ -64,7 +64,7 @@ async def test_a_session_of_somebody_else_is_not_there(revision: str) -> None:
         assert (await stream.message())["method"] == "notifications/tools/list_changed"
 
 
-async def test_fixation() -> None:
+async def test_a_session_that_an_attacker_knows_is_useless_to_the_attacker() -> None:
     """An attacker has a victim use a session that the attacker knows."""
     async with serving(make().asgi()) as url, Site(url) as site:
         be(site, ATTACKER)

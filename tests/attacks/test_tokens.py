@@ -146,14 +146,14 @@ class TestOtherPlaces:
     """A token counts in its header and nowhere else (RFC 6750 knows three places, MCP one)."""
 
     @pytest.mark.parametrize("query", ["access_token={}", "token={}", "Authorization=Bearer%20{}"])
-    async def test_in_the_query(self, query: str) -> None:
+    async def test_a_token_in_the_query_is_refused(self, query: str) -> None:
         async with scene() as place, Site(bare(place.url)) as site:
             message = modern("tools/call", name="who", arguments={})
             path = f"/mcp?{query.format(place.authority.token(aud=place.url))}"
             answer = await site.post(message, modern_headers(message), path=path)
             assert answer.status == 401 and not place.ran
 
-    async def test_in_a_form_a_cookie_or_twice(self) -> None:
+    async def test_a_token_in_a_form_a_cookie_or_twice_is_refused(self) -> None:
         async with scene() as place, Site(bare(place.url)) as site:
             token = place.authority.token(aud=place.url)
             form = {"Content-Type": "application/x-www-form-urlencoded"}

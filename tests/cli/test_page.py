@@ -41,7 +41,7 @@ def test_the_block_prints_what_the_page_says(block: str, tmp_path: Path) -> None
     assert printed == block
 
 
-def test_every_verb_is_on_the_page() -> None:
+def test_every_command_is_on_the_page() -> None:
     from dovetail.cli.parser import COMMANDS
 
     for command in COMMANDS:

@@ -10,26 +10,26 @@ from dovetail.protocol.revisions import REVISIONS
 from tests.cli.invoke import DESK, dovetail
 
 
-def test_without_a_verb_the_verbs_are_named() -> None:
+def test_the_help_lists_all_commands() -> None:
     done = dovetail()
     assert done.code == 1
     for command in COMMANDS:
         assert f"\n  {command} " in done.out
 
 
-def test_the_version() -> None:
+def test_the_version_is_printed() -> None:
     from dovetail import __version__
 
     assert dovetail("--version").out == f"dovetail {__version__}\n"
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_verb_has_help(command: str) -> None:
+def test_every_command_has_help(command: str) -> None:
     done = dovetail(command, "--help")
     assert done.code == 0 and done.out.startswith(f"usage: dovetail {command}")
 
 
-def test_a_verb_that_is_nearly_right() -> None:
+def test_a_misspelt_command_gets_a_suggestion() -> None:
     done = dovetail("lst")
     assert (done.code, done.err.splitlines()[0]) == (1, "dovetail: there is no command 'lst'; did you mean list?")
 
@@ -87,7 +87,7 @@ def test_a_resource_that_is_not_there_is_5(revision: str) -> None:
     assert done.code == 5 and "desk://nothing" in done.error["message"]
 
 
-def test_prompt() -> None:
+def test_prompt_prints_the_messages() -> None:
     assert dovetail("prompt", DESK, "letter", "to=Ann", "tone=stern").out == "user: Write a stern letter to Ann.\n"
     result = dovetail("prompt", DESK, "letter", "to=Ann", "--format", "json").result
     assert result["messages"] == [{"role": "user", "content": {"type": "text", "text": "Write a kind letter to Ann."}}]
@@ -96,7 +96,7 @@ def test_prompt() -> None:
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_ping(revision: str) -> None:
+def test_ping_prints_name_revision_and_time(revision: str) -> None:
     done = dovetail("ping", DESK, "--revision", revision, "--trace")
     name = "The Desk" if revision >= "2025-06-18" else "desk"
     assert done.out.startswith(f"{name} 2.0.0 answers on {revision} in ")
@@ -112,7 +112,7 @@ def test_ping_for_scripts() -> None:
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_complete(revision: str) -> None:
+def test_complete_prints_values(revision: str) -> None:
     done = dovetail("complete", DESK, "letter", "tone", "k", "--revision", revision)
     assert (done.code, done.out, done.err) == (0, "kind\nkeen\n", "")
 
@@ -153,7 +153,7 @@ def test_snapshot_written_compared_and_differing(tmp_path: Path) -> None:
     assert (done.code, done.error["code"]) == (5, "changed")
 
 
-def test_snapshot_that_is_none(tmp_path: Path) -> None:
+def test_a_missing_snapshot_is_an_error(tmp_path: Path) -> None:
     assert dovetail("snapshot", DESK, "--check").code == 1
     assert dovetail("snapshot", DESK, str(tmp_path / "none.json"), "--check").code == 1
 

@@ -53,7 +53,7 @@ def test_a_variable_that_is_not_there_is_said_before_anybody_is_asked(private: s
     assert "NO_SUCH_SECRET" in done.err
 
 
-def test_nobody_at_the_address() -> None:
+def test_an_unreachable_url_has_its_own_exit_code() -> None:
     done = dovetail("ping", f"http://127.0.0.1:{free_port()}/mcp", "--format", "json")
     assert (done.code, done.error["code"]) == (4, "unreachable")
 

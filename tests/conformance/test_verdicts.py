@@ -50,7 +50,9 @@ class TestExpecting:
             ("client", "initialize", "any", False),
         ],
     )
-    def test_only_what_is_listed(self, mode: str, scenario: str, check: str, covered: bool, expected: Expected) -> None:
+    def test_only_listed_failures_are_expected(
+        self, mode: str, scenario: str, check: str, covered: bool, expected: Expected
+    ) -> None:
         assert expected.covers(mode, Verdict(scenario, check, "FAILURE")) is covered
 
     def test_an_entry_that_nothing_fails_for_is_stale(self, expected: Expected) -> None:

@@ -36,7 +36,7 @@ async def test_defaults_are_filled_in(asking_revision: str, ledger: list[str]) -
 
 
 @pytest.mark.parametrize("answers", [["decline"], ["cancel"], [STAY, "decline"], [STAY, {"pay": False}]])
-async def test_who_says_no_pays_nothing(asking_revision: str, answers: list, ledger: list[str]) -> None:
+async def test_a_user_who_declines_pays_nothing(asking_revision: str, answers: list, ledger: list[str]) -> None:
     script = Script()
     for answer in answers:
         script.elicit(None, answer)
@@ -53,7 +53,7 @@ async def test_the_first_revision_has_no_forms() -> None:
             await c.call("book", city="Lima")
 
 
-async def test_over_stdio(asking_revision: str) -> None:
+async def test_a_booking_works_over_stdio(asking_revision: str) -> None:
     script = Script().elicit("When", STAY).elicit("cost 270", {"pay": True})
     target = [sys.executable, str(Path(booking.__file__))]
     async with Client(target, revision=asking_revision, **script.options) as c:

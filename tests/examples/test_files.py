@@ -69,7 +69,7 @@ async def test_a_second_root_opens_what_it_holds(root: Path, asking_revision: st
         assert (await c.call("read_file", path="secret.txt")).data == "TREASURE"
 
 
-async def test_without_roots_there_is_nothing(tmp_path: Path) -> None:
+async def test_a_client_without_roots_gets_no_files(tmp_path: Path) -> None:
     async with Client(server, roots=[]) as c:
         with pytest.raises(ToolFailed, match="there are none"):
             await c.call("list_files")

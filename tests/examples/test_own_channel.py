@@ -33,7 +33,7 @@ async def test_it_works_on_every_revision(revision: str) -> None:
         assert [result.data for result in await asyncio.gather(*shouts)] == [str(n) for n in range(3 * MANY)]
 
 
-async def test_progress_comes_along(revision: str) -> None:
+async def test_progress_passes_through_the_channel(revision: str) -> None:
     server, seen = Server("s"), list[float]()
 
     @server.tool
@@ -83,7 +83,7 @@ async def test_an_end_that_does_not_read_congests_the_other() -> None:
     await seen.end()
 
 
-async def test_nobody_waits_for_an_end_that_is_closed() -> None:
+async def test_a_closed_end_releases_all_waiters() -> None:
     there, back = Messages(), Messages()
     ours, theirs = QueueChannel(back, there), QueueChannel(there, back)
     for _ in range(MANY + 1):

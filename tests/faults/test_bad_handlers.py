@@ -196,7 +196,7 @@ class TestCancelling:
         server.send(server.tool("stubborn", "refuse_to_stop"), _cancel("stubborn"))
         server.still_works()
 
-    def test_one_call_of_a_batch_leaves_the_others_their_answers(self) -> None:
+    def test_cancelling_one_call_of_a_batch_leaves_the_others_their_responses(self) -> None:
         with RawServer(NASTY) as server:
             server.open("2025-03-26")
             server.send([server.tool(1, "wait_for_ever"), server.tool(2, "echo", text="a"), server.request(3, "ping")])

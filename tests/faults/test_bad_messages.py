@@ -105,7 +105,7 @@ def test_a_line_just_below_the_limit_is_served(server: RawServer) -> None:
     assert server.answer(1)["result"]["content"][0]["text"] == text
 
 
-def test_of_duplicate_keys_the_last_one_counts(server: RawServer) -> None:
+def test_the_last_of_duplicate_keys_counts(server: RawServer) -> None:
     request = json.dumps(server.tool(2, "echo", text="second"))[1:-1].encode()
     server.write(b'{"jsonrpc":"1.0","id":1,"method":"no/such",' + request + b"}\n")
     answer = server.message()

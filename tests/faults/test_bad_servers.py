@@ -382,7 +382,7 @@ class TestOpeningAndClosing:
 
 
 class TestAServerInTheSameProcess:
-    async def test_one_that_fails_at_once_is_a_lost_connection(self) -> None:
+    async def test_a_server_that_fails_at_once_is_a_lost_connection(self) -> None:
         @contextlib.asynccontextmanager
         async def lifespan(server: Server) -> AsyncIterator[None]:
             raise RuntimeError("no database")

@@ -108,7 +108,7 @@ class TestGoneInTheMiddleOfAStream:
 
 @pytest.mark.slow
 @pytest.mark.unheard("it counts objects")
-async def test_of_1000_abandoned_sessions_nothing_is_left() -> None:
+async def test_1000_abandoned_sessions_leave_nothing_behind() -> None:
     """Each with a stream that broke off, half of them in the middle of a call."""
     async with workshop(session_idle=1.0) as (server, site, endpoint):
         server.go.set()

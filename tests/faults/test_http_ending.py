@@ -38,7 +38,7 @@ def end(server: HttpProcess, number: int, within: float) -> None:
 
 @pytest.mark.parametrize("number", SIGNALS)
 class TestASignal:
-    def test_ends_an_idle_server(self, begin: Begin, number: int) -> None:
+    def test_a_signal_ends_an_idle_server(self, begin: Begin, number: int) -> None:
         server = begin("60")
         kept = server.connect()  # a connection that is kept alive is idle too
         kept.request("GET", "/health")
@@ -47,7 +47,7 @@ class TestASignal:
         assert server.complaints == []
         kept.close()
 
-    def test_ends_streams_that_wait(self, begin: Begin, number: int) -> None:
+    def test_a_signal_ends_idle_streams(self, begin: Begin, number: int) -> None:
         server = begin("60")
         streams = [server.client().stream() for _ in range(20)]
         old = server.client().get("/sse")
@@ -57,7 +57,7 @@ class TestASignal:
             stream.rest()  # raises for a body that is cut short
         assert server.complaints == []
 
-    def test_ends_a_subscription_with_its_result(self, begin: Begin, number: int) -> None:
+    def test_a_signal_ends_a_subscription_with_its_result(self, begin: Begin, number: int) -> None:
         server = begin("60")
         heard = server.client(ENVELOPE).ask("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
         assert heard.message()["method"] == "notifications/subscriptions/acknowledged"
@@ -84,7 +84,7 @@ class TestASignal:
         assert all("result" not in message for message in call.messages())
         assert {"cancelled", "cleaned up"} <= set(server.complaints)
 
-    def test_twice_waits_for_nothing(self, begin: Begin, number: int) -> None:
+    def test_a_second_signal_ends_at_once(self, begin: Begin, number: int) -> None:
         server = begin("60")
         calls = [server.client(revision).call("linger", seconds=600) for revision in (HANDSHAKE, ENVELOPE)]
         for call in calls:
@@ -95,7 +95,7 @@ class TestASignal:
         for call in calls:
             call.close()
 
-    def test_ends_websockets(self, begin: Begin, number: int) -> None:
+    def test_a_signal_ends_websockets(self, begin: Begin, number: int) -> None:
         from websockets.exceptions import ConnectionClosed
         from websockets.sync.client import connect
 

@@ -28,7 +28,7 @@ async def refused(session: Session) -> set[int]:
 
 class TestSessionIds:
     @pytest.mark.parametrize("revision", SESSIONS)
-    async def test_one_that_was_changed_is_404(self, revision: str) -> None:
+    async def test_a_changed_session_id_is_404(self, revision: str) -> None:
         async with workshop() as (_, site, _):
             session = await site.session(revision)
             id = session.id
@@ -46,7 +46,7 @@ class TestSessionIds:
                 assert await refused(Session(site, revision, forged)) == {404}, forged
             assert (await session.ask("ping")).status == 200
 
-    async def test_guessing_finds_nothing(self) -> None:
+    async def test_guessed_session_ids_find_nothing(self) -> None:
         chance = random.Random(1)
         async with workshop() as (_, site, endpoint):
             session = await site.session("2025-11-25")
@@ -57,7 +57,7 @@ class TestSessionIds:
             assert (await session.ask("ping")).status == 200
 
     @pytest.mark.parametrize("id", ["", " ", "a b", "x" * 10_000, "\x7f", "ü"])
-    async def test_one_that_cannot_be_an_id_is_refused(self, id: str) -> None:
+    async def test_an_invalid_session_id_is_refused(self, id: str) -> None:
         async with workshop() as (_, site, _):
             answer = await Session(site, "2025-11-25", id).ask("ping")
             assert answer.status in (400, 404)
@@ -82,7 +82,7 @@ class TestSessionIds:
             assert (await session.post(declined)).status == 202
             assert text_of(await call.answer()) == "decline: None"
 
-    async def test_nobody_learns_whether_a_foreign_one_exists(self) -> None:
+    async def test_a_foreign_session_looks_like_a_missing_one(self) -> None:
         server = Workshop(auth={"a": "alice", "m": "mallory"}.get)
         async with workshop(server) as (_, site, _):
             site.usual = [("Authorization", "Bearer a")]
@@ -101,7 +101,7 @@ class TestSessionIds:
 
 
 class TestEventIds:
-    async def test_one_of_another_session_replays_nothing(self) -> None:
+    async def test_an_event_id_of_another_session_replays_nothing(self) -> None:
         async with workshop() as (server, site, endpoint):
             mine, theirs = await site.session("2025-11-25"), await site.session("2025-11-25")
             for session in (mine, theirs):
@@ -118,7 +118,7 @@ class TestEventIds:
             assert text_of(answer) == "paced"
             assert (await theirs.get(last=last)).status == 400, "nor when it has ended and is only stored"
 
-    async def test_one_of_another_stream_replays_that_stream_only(self) -> None:
+    async def test_an_event_id_of_another_stream_replays_that_stream_only(self) -> None:
         async with workshop() as (server, site, _):
             session = await site.session("2025-11-25")
             first, second = await session.call("pace", token=1, count=3), await session.call("pace", token=2, count=3)
@@ -149,7 +149,7 @@ class TestEventIds:
         "last",
         ["0_1\r\nX: y", "0_1\n", "0_1\0", "0" * 5000 + "_1", "0_" + "9" * 400, "0_1, 0_2", "ffff_18446744073709551617"],
     )
-    async def test_one_that_tries_to_be_something_else_is_refused(self, last: str) -> None:
+    async def test_a_forged_event_id_is_refused(self, last: str) -> None:
         async with workshop() as (_, site, _):
             session = await site.session("2025-11-25")
             answer = await session.get(Last_Event_ID=last)
@@ -173,7 +173,7 @@ class TestLineBreaks:
             assert answer.status == 400
             assert "set-cookie" not in answer.headers
 
-    async def test_one_in_base64_is_only_a_value(self) -> None:
+    async def test_a_line_break_in_base64_is_only_a_value(self) -> None:
         """The sentinel is how a line break may travel; it ends up in the comparison and nowhere else."""
         import base64
 
@@ -184,7 +184,7 @@ class TestLineBreaks:
             assert (answer.status, body["error"]["code"]) == (400, -32020)
             assert "set-cookie" not in answer.headers
 
-    async def test_one_in_the_path_of_http_sse_is_no_event(self) -> None:
+    async def test_a_line_break_in_the_path_of_http_sse_is_no_event(self) -> None:
         async with workshop() as (_, site, _):
             stream = await site.ask("GET", {"Accept": EVENTS}, path="/sse?x=%0d%0adata:%20evil")
             first = await stream.next()

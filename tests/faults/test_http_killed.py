@@ -64,7 +64,7 @@ async def test_what_the_client_missed_before_the_kill_comes_before_the_error(tmp
                 assert answer["error"]["code"] == -32603
 
 
-async def test_who_comes_back_twice_at_once_gets_one_answer(tmp_path: Path) -> None:
+async def test_two_concurrent_resumptions_get_one_response(tmp_path: Path) -> None:
     store = tmp_path / "sessions.db"
     with serving_program(FLOOD, store) as program:
         async with Site(program.url) as site:

@@ -128,7 +128,7 @@ class TestAParentThatEnds:
                 parent.kill()
 
     @COMMANDS
-    def test_by_sigkill(self, command: list[str]) -> None:
+    def test_a_parent_killed_by_sigkill_leaves_no_server(self, command: list[str]) -> None:
         with self.connected(command) as (parent, started):
             assert len(started) >= 2, "the server and its guard"
             parent.kill()
@@ -137,14 +137,14 @@ class TestAParentThatEnds:
                 eventually(lambda pid=pid: not alive(pid), f"{pid} has ended")
 
     @COMMANDS
-    def test_by_ctrl_c(self, command: list[str]) -> None:
+    def test_a_parent_ended_by_ctrl_c_leaves_no_server(self, command: list[str]) -> None:
         with self.connected(command) as (parent, started):
             parent.send_signal(signal.SIGINT)
             parent.wait(PATIENCE)
             for pid in started:
                 eventually(lambda pid=pid: not alive(pid), f"{pid} has ended")
 
-    def test_by_sigkill_of_its_whole_group(self) -> None:
+    def test_a_process_group_killed_by_sigkill_leaves_no_server(self) -> None:
         """As a terminal does it that is closed: the guard is not of that group."""
         arguments = script(SERVERS / "parent.py", "wait", *bad("ignores_eof_and_sigterm"))
         with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, start_new_session=True) as parent:
@@ -155,7 +155,7 @@ class TestAParentThatEnds:
         for pid in started:
             eventually(lambda pid=pid: not alive(pid), f"{pid} has ended")
 
-    def test_by_an_exit_without_closing(self) -> None:
+    def test_a_parent_that_exits_without_closing_leaves_no_server(self) -> None:
         marker = f"#{os.getpid()}"
         arguments = script(SERVERS / "parent.py", "exit", *bad("ignores_eof_and_sigterm", marker))
         subprocess.run(arguments, stdout=subprocess.DEVNULL, timeout=PATIENCE, check=True)

@@ -87,7 +87,7 @@ class TestTheEndOfInput:
 
 @pytest.mark.parametrize("number", SIGNALS)
 class TestASignal:
-    def test_ends_an_idle_server(self, patient_server: RawServer, number: int) -> None:
+    def test_a_signal_ends_an_idle_server(self, patient_server: RawServer, number: int) -> None:
         patient_server.process.send_signal(number)
         assert patient_server.rest() == []
         assert patient_server.wait() == 0
@@ -103,7 +103,7 @@ class TestASignal:
         assert server.stderr == ""
 
     @pytest.mark.parametrize("tool", ["wait_for_ever", "block"])
-    def test_ends_a_call_that_takes_too_long(self, hasty_server: RawServer, tool: str, number: int) -> None:
+    def test_a_signal_ends_a_call_that_takes_too_long(self, hasty_server: RawServer, tool: str, number: int) -> None:
         server = hasty_server
         server.send(server.tool(1, tool, **({"seconds": 600} if tool == "block" else {})))
         server.still_works()
@@ -112,7 +112,7 @@ class TestASignal:
         assert server.wait() == 0
         assert server.stderr == "1 calls were still running after 0.2 s and were stopped\n"
 
-    def test_twice_waits_for_nothing(self, patient_server: RawServer, number: int) -> None:
+    def test_a_second_signal_ends_at_once(self, patient_server: RawServer, number: int) -> None:
         server = patient_server
         server.send(server.tool(1, "wait_for_ever"))
         server.still_works()

@@ -185,7 +185,7 @@ class TestOtherStreams:
     def check(self, output: bytes) -> None:
         assert [json.loads(line)["id"] for line in output.splitlines()] == list(range(1, 1000))
 
-    def test_regular_files(self, tmp_path: Path) -> None:
+    def test_stdin_and_stdout_may_be_regular_files(self, tmp_path: Path) -> None:
         (tmp_path / "in").write_bytes(self.REQUESTS)
         with (tmp_path / "in").open("rb") as source, (tmp_path / "out").open("wb") as sink:
             subprocess.run(NASTY, stdin=source, stdout=sink, timeout=PATIENCE, check=True)
@@ -197,7 +197,7 @@ class TestOtherStreams:
             done = subprocess.run(NASTY, stdin=source, stdout=subprocess.PIPE, timeout=PATIENCE, check=True)
         self.check(done.stdout)
 
-    def test_sockets(self) -> None:
+    def test_stdin_and_stdout_may_be_sockets(self) -> None:
         ours, theirs = socket.socketpair()
         with ours, theirs, subprocess.Popen(NASTY, stdin=theirs.fileno(), stdout=theirs.fileno()) as process:
             theirs.close()
@@ -208,7 +208,7 @@ class TestOtherStreams:
             assert process.wait(PATIENCE) == 0
         self.check(output)
 
-    def test_a_terminal(self) -> None:
+    def test_stdin_and_stdout_may_be_a_terminal(self) -> None:
         ours, theirs = os.openpty()
         tty.setraw(theirs)
         try:

@@ -34,7 +34,7 @@ def client(request: pytest.FixtureRequest) -> Iterator[BlockingClient]:
         yield client
 
 
-def test_its_lists(client: BlockingClient) -> None:
+def test_the_lists_of_the_server_are_read(client: BlockingClient) -> None:
     """On 2024-11-05 it sends the capabilities and fields of later revisions, too."""
     assert client.server is not None
     assert client.server.name == "mcp-servers/everything"
@@ -48,14 +48,14 @@ def test_its_lists(client: BlockingClient) -> None:
     client.ping()
 
 
-def test_calls(client: BlockingClient) -> None:
+def test_tools_of_the_server_are_called(client: BlockingClient) -> None:
     assert client.call("echo", message="Привет, 世界 🌍").text == "Echo: Привет, 世界 🌍"
     assert client.call("get-sum", a=1, b=2).text == "The sum of 1 and 2 is 3."
     weather = client.call("get-structured-content", location="Chicago")
     assert weather.data == {"temperature": 36, "conditions": "Light rain / drizzle", "humidity": 82}
 
 
-def test_content(client: BlockingClient) -> None:
+def test_content_of_every_kind_is_read(client: BlockingClient) -> None:
     [text] = client.call("get-annotated-message", messageType="success").content
     assert isinstance(text, Text) and text.annotations is not None
     assert (text.annotations.priority, text.annotations.audience) == (0.7, ["user"])
@@ -86,7 +86,7 @@ def test_a_long_operation_is_given_up(client: BlockingClient) -> None:
     assert client.call("echo", message="still here").text == "Echo: still here"
 
 
-def test_errors(client: BlockingClient) -> None:
+def test_errors_of_the_server_are_raised(client: BlockingClient) -> None:
     """It answers unknown tools, wrong arguments and tools that must run as a task with `isError` results.
 
     For the first the specification has error −32602, for the last −32601.
@@ -102,14 +102,14 @@ def test_errors(client: BlockingClient) -> None:
     assert caught.value.code == -32602
 
 
-def test_resources(client: BlockingClient) -> None:
+def test_resources_of_the_server_are_read(client: BlockingClient) -> None:
     [text] = client.read("demo://resource/dynamic/text/7").contents
     assert isinstance(text, TextContents) and text.text.startswith("Resource 7")
     [blob] = client.read("demo://resource/dynamic/blob/7").contents
     assert isinstance(blob, BlobContents) and blob.blob.startswith(b"Resource 7")
 
 
-def test_prompts(client: BlockingClient) -> None:
+def test_prompts_of_the_server_are_read(client: BlockingClient) -> None:
     [message] = client.prompt("args-prompt", city="Lima", state="Peru").messages
     assert isinstance(message.content, Text) and message.content.text == "What's weather in Lima, Peru?"
     _, attached = client.prompt("resource-prompt", resourceType="Text", resourceId="3").messages
@@ -144,7 +144,7 @@ async def test_methods_without_a_wrapper_can_be_called() -> None:
         assert found["completion"]["values"] == ["Engineering"]
 
 
-async def test_its_era_is_remembered(tmp_path: Path) -> None:
+async def test_the_era_of_the_server_is_remembered(tmp_path: Path) -> None:
     """Nobody started it in this folder before, so the first client has to find out."""
     first_words: list[bytes] = []
     for _ in range(2):

@@ -60,7 +60,7 @@ def test_a_server_that_answers_in_json_or_keeps_no_sessions(mode: str, era: str,
         assert ask("tools/call", "--tool-name", "count", "--tool-arg", "steps=3")["content"][0]["text"] == "counted"
 
 
-def test_tools(inspect: Any) -> None:
+def test_the_inspector_lists_and_calls_tools(inspect: Any) -> None:
     names = [tool["name"] for tool in inspect("tools/list")["tools"]]
     assert names[:2] == ["add", "point"]
     assert len(names) == 17
@@ -69,7 +69,7 @@ def test_tools(inspect: Any) -> None:
     assert inspect("tools/call", "--tool-name", "fail", code=5)["content"][0]["text"] == "no such luck"
 
 
-def test_resources_and_prompts(inspect: Any) -> None:
+def test_the_inspector_reads_resources_and_prompts(inspect: Any) -> None:
     assert [item["uri"] for item in inspect("resources/list")["resources"]] == ["note://static", "note://bytes"]
     assert inspect("resources/read", "--uri", "note://soup/4")["contents"][0]["text"] == "soup, page 4"
     assert [item["name"] for item in inspect("prompts/list")["prompts"]] == ["review", "chat"]

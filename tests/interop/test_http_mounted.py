@@ -57,7 +57,7 @@ def client(url: str, revision: str | None) -> Client:
 
 @pytest.mark.parametrize("lifespan", ["auto", "off"])
 @pytest.mark.parametrize("revision", [None, *HANDSHAKE[2:], ENVELOPE])
-async def test_under_a_path(revision: str | None, lifespan: str) -> None:
+async def test_a_server_is_mounted_under_a_path(revision: str | None, lifespan: str) -> None:
     """Also where the web server runs no lifespan at all."""
     began: list[str] = []
     async with serving(shop(began), lifespan=lifespan) as url:
@@ -75,7 +75,7 @@ async def test_the_two_endpoints_under_a_path() -> None:
         assert [tool.name for tool in await stock.tools()] == ["ask"]
 
 
-async def test_websocket_under_a_path() -> None:
+async def test_a_websocket_is_mounted_under_a_path() -> None:
     async with serving(shop()) as url:
         address = url.replace("http://", "ws://") + "/deep/in/stock/mcp/ws"
         async with client(address, ENVELOPE) as modern, client(address, HANDSHAKE[-1]) as older:

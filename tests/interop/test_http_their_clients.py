@@ -43,7 +43,9 @@ def checks(module: Any, fixture: str) -> list[Any]:
     TOURS,
     ids=[f"{way[0]} {way[1] or 'initialize'} {way[2][1:]} on {way[4]}".replace(" ", "-") for way in TOURS],
 )
-def test_their_tour(program: str, mode: str, path: str, served: tuple[str, ...], revision: str) -> None:
+def test_other_clients_use_every_feature(
+    program: str, mode: str, path: str, served: tuple[str, ...], revision: str
+) -> None:
     with serving_program(PROGRAMS / "dovetail_server.py", "--http", *served) as server:
         saw = printed([*test_their_clients.PROGRAMS[program](mode), server.url + path])
         assert server.stderr.count("Traceback") == 1  # of the tool that crashes

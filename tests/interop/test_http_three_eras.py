@@ -28,7 +28,7 @@ def build() -> Server:
     return server
 
 
-async def test_the_clients_of_others() -> None:
+async def test_clients_of_other_sdks_of_three_eras_share_one_server() -> None:
     async def visit(revision: str, url: str) -> str:
         known = node_program("typescript_meet.mjs") if revision == ENVELOPE else python_program("mcp1", "mcp1_meet.py")
         command = [*known, revision, url + PATHS[revision]]
@@ -42,7 +42,7 @@ async def test_the_clients_of_others() -> None:
     assert said == [f"{revision} {' '.join(PATHS)}" for revision in PATHS]
 
 
-async def test_our_own_clients() -> None:
+async def test_our_clients_of_three_eras_share_one_server() -> None:
     async def visit(revision: str, url: str) -> str:
         async with Client(url + PATHS[revision], revision=revision) as client:
             return f"{client.revision} {(await client.call('meet')).text}"

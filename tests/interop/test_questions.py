@@ -41,19 +41,19 @@ def text(got: dict[str, Any], tool: str) -> str:
     return block
 
 
-def test_forms(got: dict[str, Any]) -> None:
+def test_forms_are_answered(got: dict[str, Any]) -> None:
     assert json.loads(text(got, "order")) == {"amount": 3, "colour": "GREEN", "wrapped": True, "note": None}
     assert json.loads(text(got, "chain")) == [4, 8, 5, 1]
     assert text(got, "by_hand") == "{'value': True} my state"
 
 
-def test_models_and_roots(got: dict[str, Any]) -> None:
+def test_sampling_and_roots_are_answered(got: dict[str, Any]) -> None:
     assert text(got, "sample") == "2 messages, Be brief by m"
     assert json.loads(text(got, "roots")) == ["file:///srv"]
     assert json.loads(text(got, "together")) == [True, "2 messages, Be brief by m", 1]
 
 
-def test_pages(got: dict[str, Any]) -> None:
+def test_url_elicitation_is_answered(got: dict[str, Any]) -> None:
     assert text(got, "page") == "accept"
     if got["revision"] == ENVELOPE:
         assert text(got, "behind_page") == "hello ann"
@@ -62,11 +62,11 @@ def test_pages(got: dict[str, Any]) -> None:
         assert got["behind_page"] == {"code": -32042, "data": {"elicitations": [page]}}
 
 
-def test_prompts_and_resources(got: dict[str, Any]) -> None:
+def test_prompts_and_resources_may_elicit(got: dict[str, Any]) -> None:
     assert (got["greet"], got["note"]) == ("Dear Ann", "sea: blue")
 
 
-def test_nobody_is_asked_twice(got: dict[str, Any]) -> None:
+def test_no_question_is_asked_twice(got: dict[str, Any]) -> None:
     wanted = ["What will it be?", "First?", "8?", "Yes?", "Sure?", "Pay here"]
     wanted += ["Sign in"] if got["revision"] == ENVELOPE else []
     assert got["asked"] == [*wanted, "Who?", "Say?"]

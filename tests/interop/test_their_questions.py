@@ -25,7 +25,7 @@ def fill(question: Elicitation) -> Any:
 
 
 @pytest.mark.parametrize("name", HANDSHAKE[2:])
-async def test_direct_questions(name: str, tmp_path: Path):
+async def test_requests_of_their_servers_are_answered(name: str, tmp_path: Path):
     oracle, heard = Oracle(judge=["client"]), []
     options = {"on_elicit": fill, "on_sample": lambda _: "Hi", "roots": [tmp_path]}
     async with client(name, oracle, **options, on_log=lambda *told: heard.append(told)) as c:
@@ -39,7 +39,7 @@ async def test_direct_questions(name: str, tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", HANDSHAKE[2:])
-async def test_refusing_directly(name: str):
+async def test_requests_of_their_servers_may_be_refused(name: str):
     def refuse(params: Any) -> str:
         raise Refused("no")
 
@@ -50,7 +50,7 @@ async def test_refusing_directly(name: str):
     oracle.verdict()
 
 
-async def test_questions_in_rounds(tmp_path: Path):
+async def test_input_required_rounds_of_their_servers_are_answered(tmp_path: Path):
     oracle, heard = Oracle(judge=["client"]), []
     options = {"on_elicit": fill, "on_sample": lambda _: "Hi", "roots": [tmp_path]}
     async with client(ENVELOPE, oracle, **options, on_log=lambda *told: heard.append(told)) as c:

@@ -20,7 +20,7 @@ def client(request: pytest.FixtureRequest) -> Iterator[BlockingClient]:
         yield client
 
 
-def test_its_tools_name_the_local_time_zone(client: BlockingClient) -> None:
+def test_tools_of_the_time_server_name_the_local_time_zone(client: BlockingClient) -> None:
     assert client.server is not None
     assert client.server.name == "mcp-time"
     tools = {tool.name: tool for tool in client.tools()}

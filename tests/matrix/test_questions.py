@@ -67,7 +67,7 @@ async def test_the_person_may_say_no(transport: Transport, revision: str, said: 
 
 
 @on(*RICH)
-async def test_several_of_a_list(transport: Transport, revision: str) -> None:
+async def test_several_choices_of_a_list_are_accepted(transport: Transport, revision: str) -> None:
     async with answering(transport, revision, on_elicit=lambda _: {"chosen": ["ham", "egg"]}) as made:
         assert (await made.client.call("pizza")).data == ["ham", "egg"]
 
@@ -102,7 +102,7 @@ def say(_: Any) -> str:
 
 
 @on(*FORMS)
-async def test_questions_asked_together(transport: Transport, revision: str, tmp_path: Path) -> None:
+async def test_concurrent_questions_are_all_answered(transport: Transport, revision: str, tmp_path: Path) -> None:
     options = {"on_elicit": lambda _: {"value": True}, "on_sample": say, "roots": [tmp_path]}
     async with answering(transport, revision, **options) as made:
         assert (await made.client.call("together")).data == [True, "A cat by unknown", 1]
@@ -208,7 +208,7 @@ async def test_older_revisions_have_no_forms(transport: Transport, revision: str
 
 
 @on(*FORMS)
-async def test_questions_by_hand(transport: Transport, revision: str) -> None:
+async def test_input_required_results_may_be_answered_by_hand(transport: Transport, revision: str) -> None:
     async with answering(transport, revision, on_elicit=lambda _: {"value": True}) as made:
         assert (await made.client.call("by_hand")).data == "{'value': True} my state"
 

@@ -94,7 +94,7 @@ async def test_a_notification_that_cannot_be_taken_is_an_http_error(revision: st
 
 
 @pytest.mark.parametrize("body", [b"{", b'{"jsonrpc": "2.0", "method": 5}'])
-async def test_one_of_the_envelope_era_is_one_too(body: bytes) -> None:
+async def test_a_notification_of_the_envelope_era_is_accepted_with_202(body: bytes) -> None:
     async with workshop() as (_, site, _):
         headers = {"MCP-Protocol-Version": ENVELOPE[-1], "Mcp-Method": "notifications/cancelled"}
         assert 400 <= (await site.post(body, headers)).status < 500

@@ -119,7 +119,7 @@ async def test_a_question_without_a_mode_is_a_form(revision: str) -> None:
 
 
 @on_envelope
-async def test_in_a_round_it_is_a_form_too(revision: str) -> None:
+async def test_a_round_without_mode_is_a_form(revision: str) -> None:
     seen: list[str] = []
     server = in_turn(asking(), DONE)
 

@@ -73,7 +73,7 @@ async def test_what_is_there_is_said(transport: Transport, revision: str) -> Non
         assert ("completions" in said) == ("completions" in REVISIONS[revision].known["ServerCapabilities"])
 
 
-async def test_completion(transport: Transport, revision: str) -> None:
+async def test_completion_suggests_values(transport: Transport, revision: str) -> None:
     async with using(transport, revision) as (client, _, _notes):
         assert (await client.complete("review", "language", "py")).values == ["python", "cpython", "ruby"]
         many = await client.complete("repo://{owner}/{path*}", "owner", "owner24")

@@ -84,7 +84,7 @@ TOOL = 'tool "forecast"'
         ("capabilities/logging", {}, "server", "capability logging is new: {}", False),
     ],
 )  # fmt: skip
-def test_one_change(path: str, value: Any, where: str, what: str, breaking: bool) -> None:
+def test_every_kind_of_change_is_described(path: str, value: Any, where: str, what: str, breaking: bool) -> None:
     assert changes(PLAIN, altered(path, value)) == [Change(where, what, breaking)]
 
 
@@ -106,7 +106,7 @@ def test_more_to_choose_from_in_a_result_can_break_its_reader() -> None:
     assert [change.breaking for change in changes(after, before)] == [False]
 
 
-def test_nothing_changed() -> None:
+def test_an_unchanged_interface_has_no_changes() -> None:
     assert changes(PLAIN, altered("tools/forecast/description", "Look it up.")) == []
 
 

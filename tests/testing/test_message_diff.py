@@ -29,7 +29,7 @@ def test_the_essence_of_an_answer_is_its_outcome() -> None:
     ("one", "other"),
     [({"a": [1, {"b": None}]}, {"a": [1.0, {"b": None}]}), (HIDDEN, 3), ({"a": HIDDEN}, {"a": {"b": 1}})],
 )
-def test_these_are_the_same(one: object, other: object) -> None:
+def test_equivalent_messages_are_the_same(one: object, other: object) -> None:
     assert same(one, other)
 
 
@@ -46,7 +46,7 @@ def test_these_are_the_same(one: object, other: object) -> None:
         ({"a": 1}, {"a": 2}),
     ],
 )
-def test_these_are_not(one: object, other: object) -> None:
+def test_different_messages_are_not_the_same(one: object, other: object) -> None:
     assert not same(one, other)
 
 

@@ -302,7 +302,7 @@ def test_a_plain_test_cannot_take_the_async_client(folder: Folder) -> None:
     assert "another one takes mcp_blocking" in folder.fails()
 
 
-def test_other_async_tests_are_left_to_others(folder: Folder) -> None:
+def test_async_tests_without_a_client_are_left_to_other_plugins(folder: Folder) -> None:
     folder.write("test_it.py", "async def test_it(): ...")
     assert "async def functions are not natively supported" in folder.fails()
 

@@ -62,7 +62,7 @@ async def test_the_era_is_found_out_again() -> None:
 
 
 @asking
-async def test_questions_are_asked_again(revision: str) -> None:
+async def test_a_replay_asks_the_recorded_questions(revision: str) -> None:
     before, again, script = await recorded(revision, answers()), Transcript(), answers()
     replay = Replay(before)
     async with Client(replay, revision=revision, trace=again, **script.options) as client:

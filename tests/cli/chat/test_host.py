@@ -200,7 +200,7 @@ def test_ctrl_c_clears_a_line_and_twice_at_an_empty_one_leaves(tmp_path: Path) -
         assert "Traceback" not in terminal.transcript
 
 
-def test_questions_go_with_the_program(tmp_path: Path) -> None:
+def test_open_questions_end_with_the_program(tmp_path: Path) -> None:
     with AtHost(tmp_path, launch=False) as terminal:
         terminal.until("[y] once")
         terminal.type(CTRL_D)

@@ -54,7 +54,7 @@ def test_the_answer_is_on_stdout_and_nothing_else(folder: Path) -> None:
     assert "Let me see." in done.err and "desk: add" in done.err
 
 
-def test_scripts_get_everything(folder: Path) -> None:
+def test_json_output_has_the_answer_and_the_calls(folder: Path) -> None:
     done = ask(folder, "add it up", "--launch", "desk", "--allow", "desk__a*", "--format", "json")
     call = {"server": "desk", "tool": "add", "arguments": {"a": 40, "b": 2}, "refused": False, "isError": False}
     assert done.result == {"text": "It is done.", "model": "talk", "calls": [call], "reason": "done"}

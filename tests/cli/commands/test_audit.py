@@ -26,7 +26,7 @@ def audit(folder: Path, *words: str) -> Done:
     return dovetail("audit", *words, XDG_CONFIG_HOME=str(folder))
 
 
-def test_show(folder: Path) -> None:
+def test_audit_show_prints_the_records(folder: Path) -> None:
     shown = audit(folder, "show")
     assert shown.code == 0
     rows = shown.out.splitlines()
@@ -49,11 +49,11 @@ def test_show(folder: Path) -> None:
         (("--last", "1"), [3]),
     ],
 )
-def test_filters(folder: Path, words: tuple[str, ...], numbers: list[int]) -> None:
+def test_filters_select_records(folder: Path, words: tuple[str, ...], numbers: list[int]) -> None:
     assert [each["n"] for each in audit(folder, "show", *words, "--format", "json").result] == numbers
 
 
-def test_verify(folder: Path) -> None:
+def test_audit_verify_finds_a_changed_record(folder: Path) -> None:
     log = folder / "dovetail" / "audit.jsonl"
     assert audit(folder, "verify").out == f"{log} is whole: 4 records.\n"
     assert audit(folder, "verify", "--format", "json").result == {"file": str(log), "records": 4}
@@ -64,7 +64,7 @@ def test_verify(folder: Path) -> None:
     assert audit(folder, "verify", "--format", "json").error["code"] == "tampered"
 
 
-def test_verify_a_copy(folder: Path, tmp_path: Path) -> None:
+def test_audit_verify_accepts_a_moved_log_with_kept_at(folder: Path, tmp_path: Path) -> None:
     log, copy = folder / "dovetail" / "audit.jsonl", tmp_path / "copy.jsonl"
     copy.write_bytes(log.read_bytes())
     Path(f"{copy}.head").write_bytes(Path(f"{log}.head").read_bytes())
@@ -72,14 +72,14 @@ def test_verify_a_copy(folder: Path, tmp_path: Path) -> None:
     assert audit(folder, "verify", str(copy), "--kept-at", str(log)).code == 0
 
 
-def test_export(folder: Path) -> None:
+def test_audit_export_writes_json_lines_and_csv(folder: Path) -> None:
     lines = [json.loads(line) for line in audit(folder, "export", "--server", "git").out.splitlines()]
     assert [each["name"] for each in lines] == ["log", "push"]
     rows = list(csv.DictReader(io.StringIO(audit(folder, "export", "--as", "csv").raw.decode())))
     assert [row["event"] for row in rows] == ["open", "call", "refusal", "call"]
 
 
-def test_usage(folder: Path) -> None:
+def test_invalid_arguments_are_usage_errors(folder: Path) -> None:
     assert audit(folder).code == 1
     assert audit(folder, "show", "--since", "yesterday-ish").code == 1
     assert audit(folder, "show", "--last", "-1").code == 1

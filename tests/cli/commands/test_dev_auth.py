@@ -109,6 +109,6 @@ def test_a_port_that_is_taken() -> None:
         ["--issuer", "http://auth.example.com"],
     ],
 )
-def test_what_is_not_understood(words: list[str]) -> None:
+def test_invalid_options_are_usage_errors(words: list[str]) -> None:
     done = dovetail("dev-auth", "--port", "0", *words)
     assert done.code == 1 and done.err.startswith("dovetail: ") and "Traceback" not in done.err

@@ -48,7 +48,7 @@ def shop(tmp_path: Path) -> Shop:
     return Shop(tmp_path)
 
 
-def test_written_and_compared(shop: Shop) -> None:
+def test_a_lockfile_is_written_and_servers_are_compared_with_it(shop: Shop) -> None:
     done = shop.lock("--yes")
     assert done.code == 0, done.err
     assert 'shop: the instructions are new\n  shop: tool "price" is new' in done.out
@@ -123,7 +123,7 @@ def test_a_server_that_does_not_start_does_not_keep_the_others_out(shop: Shop) -
     assert shop.lock("--yes", "--check").code == 4
 
 
-def test_usage(shop: Shop) -> None:
+def test_invalid_arguments_are_errors(shop: Shop) -> None:
     assert shop.lock("--yes", "--check").code == 5, "there is no lockfile yet"
     assert shop.lock("--yes", "--server", "none").code == 1
     (shop.folder / "mcp.lock").write_text("{}")

@@ -65,7 +65,7 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
-async def test_in_and_about_and_out(desk: Desk) -> None:
+async def test_a_login_is_stored_listed_and_deleted(desk: Desk) -> None:
     async with Rotating() as server:
         done = await desk.logs_in(server.url)
         assert (done.code, done.out) == (0, f"Logged in at {server.url}.\n")
@@ -85,7 +85,7 @@ async def test_in_and_about_and_out(desk: Desk) -> None:
         assert f"`dovetail login {server.url}`" in done.error["message"]
 
 
-async def test_several_accounts(desk: Desk) -> None:
+async def test_one_server_can_have_several_accounts(desk: Desk) -> None:
     async with Rotating() as server:
         for name in ("work", "home"):
             assert (await desk.logs_in(server.url, "--account", name, "--scope", f"{name} all")).code == 0
@@ -183,12 +183,12 @@ def visit(place: str, path: str) -> None:
         (("ping", "server.py", "--account", "a"), 1, "only servers at a URL"),
     ],
 )
-def test_what_cannot_be(words: tuple[str, ...], code: int, told: str, desk: Desk) -> None:
+def test_impossible_commands_exit_with_an_error(words: tuple[str, ...], code: int, told: str, desk: Desk) -> None:
     done = desk.run(*words)
     assert (done.code, told in done.err) == (code, True), done.err
 
 
-async def test_nobody_is_there(desk: Desk) -> None:
+async def test_a_login_without_a_user_fails(desk: Desk) -> None:
     async with Rotating() as server:
         done = await desk.does("login", server.url, "--format", "json")
         assert (done.code, done.error["code"]) == (3, "unauthorized")
@@ -221,7 +221,7 @@ async def test_a_store_that_cannot_be_read(desk: Desk) -> None:
         assert "accounts.key" in done.error["message"]
 
 
-async def test_who_the_authorization_server_says_one_is(desk: Desk) -> None:
+async def test_the_user_name_comes_from_the_authorization_server(desk: Desk) -> None:
     class Knowing(Rotating):
         def _token(self, asked: Any, fields: dict[str, str]) -> tuple[int, dict[str, Any]]:
             status, given = super()._token(asked, fields)

@@ -103,7 +103,7 @@ def test_requests_are_logged_with_their_ids(tmp_path: Path) -> None:
         assert version(server) == "1" and server.complaints == []
 
 
-def test_at_a_terminal_it_says_where_it_is() -> None:
+def test_serve_prints_its_address_at_a_terminal() -> None:
     with listening() as sock:
         port = sock.getsockname()[1]
     with AtTerminal("serve", DESK, "--port", str(port)) as terminal:
@@ -174,5 +174,5 @@ def test_a_port_that_is_taken() -> None:
         ("serve --json-response ", [FILES]),
     ],
 )
-def test_completion(line: str, offered: list[str]) -> None:
+def test_options_of_serve_are_completed(line: str, offered: list[str]) -> None:
     assert candidates(line.split(" ")) == offered

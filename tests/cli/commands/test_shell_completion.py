@@ -39,11 +39,11 @@ from tests.cli.invoke import COMMAND, dovetail, environment
         ("nonsense ", []),
     ],
 )
-def test_candidates(line: str, offered: list[str]) -> None:
+def test_commands_options_and_values_are_completed(line: str, offered: list[str]) -> None:
     assert candidates(line.split(" ")) == offered
 
 
-def test_all_verbs_are_offered() -> None:
+def test_all_commands_are_completed() -> None:
     assert set(COMMANDS) <= set(candidates([""]))
 
 

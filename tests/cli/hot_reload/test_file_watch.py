@@ -32,7 +32,7 @@ def test_a_loop_of_links_and_great_depth_end(tmp_path: Path) -> None:
     assert len(file_watch.scan_files(str(tmp_path))) == 1
 
 
-def test_changes(tmp_path: Path) -> None:
+def test_added_removed_and_modified_files_are_found(tmp_path: Path) -> None:
     plant(tmp_path, "a.py", "b.py", "c.py")
     before = file_watch.scan_files(str(tmp_path))
     assert file_watch.changed_files(before, file_watch.scan_files(str(tmp_path))) == []

@@ -71,7 +71,7 @@ def test_level_and_subscriptions_are_repeated() -> None:
     assert all(continuity.from_server(result(message["id"])) is None for message in repeated)
 
 
-def test_who_waits_is_told_when_a_process_ends() -> None:
+def test_pending_requests_get_an_error_when_a_process_exits() -> None:
     continuity = greeted()
     continuity.from_client(request(5, "tools/call"))
     continuity.from_client(request("5", "tools/call"))

@@ -104,7 +104,7 @@ class TestAdd:
             '{\n\t// mine\n\t"servers": {\n\t\t"a": {\n\t\t\t"type": "ws",\n\t\t\t"url": "wss://h/"\n\t\t}\n\t}\n}\n'
         )
 
-    def test_one_that_is_there_already(self, place: Place) -> None:
+    def test_adding_an_existing_server_is_an_error(self, place: Place) -> None:
         assert place.run("add", "a", "--", "x").code == 0
         done = place.run("add", "a", "--format", "json", "--", "y")
         assert (done.code, done.error["code"]) == (5, "exists")
@@ -112,7 +112,7 @@ class TestAdd:
         spec = place.entry("a").spec
         assert spec is not None and spec.command == ("y",)
 
-    def test_what_is_missing_is_told(self, place: Place) -> None:
+    def test_a_missing_variable_is_reported(self, place: Place) -> None:
         done = place.run("add", "a", "--", "x", "${NOT_SET_ANYWHERE}")
         assert done.code == 0 and "NOT_SET_ANYWHERE is not set" in done.err
 
@@ -127,7 +127,7 @@ class TestAdd:
             [" ", "https://h/"],
         ],
     )
-    def test_misuse(self, place: Place, words: list[str]) -> None:
+    def test_invalid_arguments_of_add_are_usage_errors(self, place: Place, words: list[str]) -> None:
         done = place.run("add", *words)
         assert done.code == 1 and not place.own.exists()
 
@@ -154,7 +154,7 @@ class TestAdd:
 
 
 class TestSwitching:
-    def test_off_on_and_away(self, place: Place) -> None:
+    def test_a_server_is_disabled_enabled_and_removed(self, place: Place) -> None:
         place.run("add", "a", "--env", f"TOKEN={SECRET}", "--", "x")
         before = place.own.read_text()
         done = place.run("disable", "a", "--format", "json")
@@ -168,7 +168,7 @@ class TestSwitching:
         assert not (place.settings / "dovetail" / PURPOSE).exists()
 
     @pytest.mark.parametrize("verb", ["remove", "enable", "disable"])
-    def test_one_that_is_not_there(self, place: Place, verb: str) -> None:
+    def test_an_unknown_server_is_an_error_with_a_suggestion(self, place: Place, verb: str) -> None:
         place.run("add", "weather", "--", "x")
         done = place.run(verb, "wether", "--format", "json")
         assert (done.code, done.error["code"]) == (5, "not_found")
@@ -215,7 +215,7 @@ class TestImport:
         )
         return place
 
-    def test_everything_that_is_there(self, sources: Place) -> None:
+    def test_import_takes_the_servers_of_all_programs(self, sources: Place) -> None:
         result = sources.run("import", "--yes", "--format", "json").result
         assert (result["file"], result["imported"]) == (str(sources.own), ["db", "web", "gh"])
         assert [each["key"] for each in result["skipped"]] == ["web"]
@@ -228,7 +228,7 @@ class TestImport:
         again = sources.run("import", "--yes", "--format", "json").result
         assert again["imported"] == []
 
-    def test_one_program_and_one_path(self, sources: Place) -> None:
+    def test_import_takes_one_program_or_one_file(self, sources: Place) -> None:
         path = sources.put(sources.project / "x.json", {"mcpServers": {"x": {"command": "x"}}})
         result = sources.run("import", "cursor", str(path), "--yes", "--format", "json").result
         assert result["imported"] == ["web", "x"]
@@ -249,12 +249,12 @@ class TestImport:
             assert terminal.end()[0] == 0
         assert sources.launch("gh").env == {"GITHUB_TOKEN": SECRET}
 
-    def test_where_nobody_can_be_asked(self, sources: Place) -> None:
+    def test_import_without_a_terminal_needs_yes(self, sources: Place) -> None:
         done = sources.run("import", "--format", "json")
         assert (done.code, done.error["code"]) == (1, "usage") and "--yes" in done.error["message"]
         assert not sources.own.exists()
 
-    def test_nothing_there(self, place: Place) -> None:
+    def test_import_without_any_source_fails(self, place: Place) -> None:
         assert place.run("import", "--yes").code == 5
         assert place.run("import", "vscode", "--yes").code == 5
         assert place.run("import", "nothing.json", "--yes").code == 1

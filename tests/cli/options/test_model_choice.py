@@ -44,7 +44,7 @@ def test_models_come_in_the_order_in_which_they_are_wanted(tmp_path: Path) -> No
     assert found[1].traits.cheap == 0.9
 
 
-def test_without_a_file_there_are_none(tmp_path: Path) -> None:
+def test_there_are_no_models_without_a_file(tmp_path: Path) -> None:
     assert find_models([], {}, tmp_path) == []
     assert str(tmp_path / "models.toml") in model_help({}, tmp_path)
 

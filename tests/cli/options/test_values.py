@@ -68,7 +68,7 @@ def test_a_schema_that_is_nonsense_hurts_nobody() -> None:
         assert read_arguments(["x=1"], schema) == {"x": 1}
 
 
-def test_pairs() -> None:
+def test_key_value_pairs_are_parsed() -> None:
     assert read_pairs(["A=1", "B=x=y", "C="]) == {"A": "1", "B": "x=y", "C": ""}
     for words in (["A"], ["=1"], ["A=1", "A=2"]):
         with pytest.raises(UsageError):

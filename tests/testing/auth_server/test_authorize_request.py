@@ -78,7 +78,7 @@ def test_only_what_is_offered_can_be_had() -> None:
         authorization(offer, scope="read", resource="http://127.0.0.1:9999/mcp")
 
 
-def test_fields_come_once() -> None:
+def test_a_repeated_field_is_refused() -> None:
     assert read_fields("a=1&b=&c=%C3%A4") == {"a": "1", "c": "ä"}
     for wrong in ("a=1&a=2", "a=%ff", "&".join(f"f{n}=1" for n in range(51))):
         with pytest.raises(RequestError):

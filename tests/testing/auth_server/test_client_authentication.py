@@ -37,7 +37,7 @@ def identify(authorization: str = "", used: ExpiringMap[bool] | None = None, /, 
     ).name
 
 
-def test_each_way() -> None:
+def test_every_authentication_method_is_accepted() -> None:
     assert identify(client_id="desk") == "Desk"
     assert identify(basic("a+b%3Ac", "s%2B%25")) == "Robot"
     assert identify(client_id="a b:c", client_secret="s+%") == "Robot"

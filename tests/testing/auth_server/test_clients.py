@@ -77,7 +77,7 @@ def test_an_identifier_that_is_made_up_keeps_the_rules() -> None:
         ({"client_name": "x" * 101}, "invalid_client_metadata"),
     ],
 )
-def test_what_a_client_must_not_say(changes: dict[str, Any], error: str) -> None:
+def test_invalid_client_metadata_is_refused(changes: dict[str, Any], error: str) -> None:
     with pytest.raises(RequestError) as caught:
         about(**changes)
     assert caught.value.error == error

@@ -90,5 +90,5 @@ def test_a_proof_is_good_once_and_here() -> None:
         ("[::", False),
     ],
 )
-def test_which_hosts_are_ours(host: str, ours: bool) -> None:
+def test_the_host_header_is_checked(host: str, ours: bool) -> None:
     assert core().accepts_host(host) is ours

@@ -190,7 +190,7 @@ async def test_a_client_that_is_known_by_its_document(tmp_path: Path) -> None:
             assert (await client.call("whoami")).data == "ada"
 
 
-async def test_who_is_who_at_the_door() -> None:
+async def test_only_authorization_requests_of_known_clients_are_answered() -> None:
     async with DevAuth().serving() as auth:
         with pytest.raises(LocalError, match="not the authorization endpoint of"):
             await auth.agree("http://127.0.0.1:1/authorize?x=y")

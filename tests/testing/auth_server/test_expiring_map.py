@@ -3,7 +3,7 @@
 from dovetail.testing.auth_server.expiring_map import ExpiringMap
 
 
-def test_time() -> None:
+def test_entries_expire() -> None:
     shelf: ExpiringMap[int] = ExpiringMap(10)
     shelf.put("a", 1, 0)
     shelf.change("a", 2)
@@ -15,7 +15,7 @@ def test_time() -> None:
     assert shelf.pop("b", 20) is None
 
 
-def test_room() -> None:
+def test_the_oldest_entry_is_dropped_beyond_the_bound() -> None:
     shelf: ExpiringMap[int] = ExpiringMap(10, 2)
     for number, name in enumerate("abac"):
         shelf.put(name, number, 0)

@@ -228,7 +228,7 @@ async def test_a_client_registers() -> None:
         assert json.loads((await registered(here)).text)["error"] == "invalid_redirect_uri"
 
 
-async def test_renewal_and_its_copy() -> None:
+async def test_a_reused_refresh_token_revokes_the_login() -> None:
     async with town() as here:
         _, tokens = await here.exchange(await here.visitor.log_in(here.page()))
         old = {"grant_type": "refresh_token", "client_id": "desk", "refresh_token": tokens["refresh_token"]}

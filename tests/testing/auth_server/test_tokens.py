@@ -91,7 +91,7 @@ def test_a_revoked_refresh_token_ends_it() -> None:
     made.revoke("never given", "desk", ISSUER, NOW)
 
 
-def test_who_asks_is_told_of_tokens_that_are_good() -> None:
+def test_introspection_tells_valid_tokens_from_others() -> None:
     made = mint()
     token = access(made)
     assert made.look_up(token, ISSUER, NOW + 59) is not None

@@ -16,7 +16,7 @@ TOOLS = [offered("desk", "add"), offered("desk", "book"), offered("shop", "add")
 
 
 @pytest.mark.parametrize("word", ["desk__book", "book"])
-def test_by_either_name(word: str) -> None:
+def test_a_tool_is_found_by_either_of_its_names(word: str) -> None:
     assert find_tool(TOOLS, word) is TOOLS[1]
 
 
@@ -31,6 +31,6 @@ def test_a_name_with_a_slip(word: str) -> None:
         find_tool(TOOLS, word)
 
 
-def test_no_such_name() -> None:
+def test_an_unknown_tool_name_is_an_error() -> None:
     with pytest.raises(UsageError, match="/tools lists them"):
         find_tool([], "add")
