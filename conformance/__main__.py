@@ -28,14 +28,14 @@ MODES = ("server", "client")
 
 
 class Run(NamedTuple):
-    """One choice of scenarios."""
+    """A selection of scenarios."""
 
     name: str
     options: tuple[str, ...]
 
 
 class Outcome(NamedTuple):
-    """What came of a run in one mode."""
+    """The result of a run in one mode."""
 
     run: str
     mode: str
@@ -43,7 +43,7 @@ class Outcome(NamedTuple):
 
 
 def runs(only: str | None) -> list[Run]:
-    """Every revision, every frozen set of requirements, and all scenarios as the suite would choose."""
+    """All selections: every revision, every frozen set of requirements, and the default of the suite."""
     found = [Run(name, ("--spec-version", name)) for name in REVISIONS]
     found += [Run(f"{name} required", ("--requirements", name)) for name in FROZEN]
     found.append(Run("all", ()))
@@ -51,7 +51,7 @@ def runs(only: str | None) -> list[Run]:
 
 
 async def outcome(run: Run, mode: str, turns: asyncio.Semaphore) -> Outcome:
-    """Run one choice of scenarios in one mode."""
+    """Run a selection of scenarios in one mode."""
     folder = RESULTS / mode / run.name.replace(" ", "-")
     if mode == "server":
         async with turns:
@@ -68,7 +68,7 @@ async def outcome(run: Run, mode: str, turns: asyncio.Semaphore) -> Outcome:
 
 
 def table(outcomes: list[Outcome], expected: Expected) -> tuple[list[str], list[str]]:
-    """The lines of the table, and those about failures that nobody expected."""
+    """The table, and a list of unexpected failures."""
     titles = ("scenarios", "passed", "failed", "warned", "unchecked", "expected")
     lines = [f"{'revision':<20}{'mode':<6}" + "".join(f"{title:>11}" for title in titles)]
     problems: list[str] = []
@@ -85,7 +85,7 @@ def table(outcomes: list[Outcome], expected: Expected) -> tuple[list[str], list[
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Keep another run from writing to the same results: the numbers of both would mean nothing."""
+    """Lock the results folder, so that two runs do not mix their results."""
     import fcntl  # the suite is run where there is one
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -98,7 +98,7 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 async def main() -> int:
-    """Run what was asked for; 1 if anything failed that nobody expected."""
+    """Run the selected scenarios; exit code 1 for unexpected failures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("revision", nargs="?", choices=[*REVISIONS, "all"])
     parser.add_argument("--mode", choices=MODES, help="test only the server, or only the client")

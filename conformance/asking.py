@@ -1,4 +1,4 @@
-"""Tools that ask in straight-line code, the same on every revision."""
+"""Tools that elicit, sample and list roots with `ctx`, the same on every revision."""
 
 import asyncio
 from dataclasses import dataclass

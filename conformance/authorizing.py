@@ -1,4 +1,4 @@
-"""Credentials for the scenarios about authorization: what each of them gives the client to log in with."""
+"""Credentials for the authorization scenarios."""
 
 import asyncio
 import contextlib
@@ -7,9 +7,8 @@ from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import urlsplit
 
-from dovetail import DovetailError
-from dovetail.client.auth.grants import ClientCredentials, EnterpriseLogin, WorkloadIdentity
-from dovetail.client.auth.oauth import OAuth
+from dovetail import ClientCredentials, DovetailError, OAuth
+from dovetail.client.auth.grants import EnterpriseLogin, WorkloadIdentity
 
 DOCUMENT = "https://conformance-test.local/client-metadata.json"
 BACK = "http://127.0.0.1:9876/callback"
@@ -29,7 +28,7 @@ def _visit(url: str) -> str:
 
 
 async def consent(url: str) -> str:
-    """A user who agrees: the suite's page sends the browser back at once."""
+    """Open the login page of the suite, which redirects at once."""
     return await asyncio.to_thread(_visit, url)
 
 
@@ -45,18 +44,18 @@ def preregistered(context: Context) -> OAuth:
 
 
 def own_credentials(context: Context) -> OAuth:
-    """A program that logs in as itself."""
+    """Client credentials."""
     secret, key = context.get("client_secret"), context.get("private_key_pem")
     return OAuth(ClientCredentials(context["client_id"], secret=secret, private_key=key))
 
 
 def workload(context: Context) -> OAuth:
-    """A program that its platform vouches for."""
+    """Workload identity."""
     return OAuth(WorkloadIdentity(context["client_id"], context["valid_jwt"]))
 
 
 def enterprise(context: Context) -> OAuth:
-    """A user whom an enterprise vouches for."""
+    """Enterprise-managed authorization."""
     way = EnterpriseLogin(
         context["client_id"],
         context["idp_id_token"],
@@ -79,5 +78,5 @@ KINDS: dict[str, Callable[[Context], OAuth]] = {
 
 
 def credentials(scenario: str, context: Context) -> OAuth:
-    """What to log in with in a scenario."""
+    """The credentials of a scenario."""
     return KINDS.get(scenario, browser)(context)

@@ -21,7 +21,7 @@ Scenario = Callable[[str], Coroutine[Any, Any, None]]
 
 CONTEXT: dict[str, Any] = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
 NOT_BUILT = 3
-"""Exit code for a scenario that nothing is written for."""
+"""Exit code for an unknown scenario."""
 
 scenarios: dict[str, Scenario] = {}
 
@@ -68,7 +68,7 @@ async def take_the_defaults(url: str) -> None:
 
 @scenario("sse-retry")
 async def come_back(url: str) -> None:
-    """Call a tool whose answer comes after the stream has been closed."""
+    """Call a tool whose response comes after the stream was closed."""
     async with connect(url) as client:
         for tool in await client.tools():
             await client.call(tool.name)
@@ -86,7 +86,7 @@ async def declare_everything(url: str) -> None:
 
 @scenario("sep-2322-client-request-state")
 async def answer_in_rounds(url: str) -> None:
-    """Call tools that ask back, one that does not while another waits, and one that says nothing about its result."""
+    """Call tools that need input, one that does not meanwhile, and one without resultType."""
     async with connect(url, on_elicit=confirm) as client:
         async with asyncio.TaskGroup() as together:
             together.create_task(client.call("test_mrtr_echo_state"))
@@ -97,7 +97,7 @@ async def answer_in_rounds(url: str) -> None:
 
 @scenario("http-standard-headers")
 async def ask_for_each_kind(url: str) -> None:
-    """Call, read and get what there is."""
+    """Call a tool, read a resource and get a prompt."""
     async with connect(url) as client:
         for tool in await client.tools():
             await client.call(tool.name)
@@ -118,7 +118,7 @@ async def make_the_calls(url: str) -> None:
 
 @scenario("http-invalid-tool-headers")
 async def call_what_is_valid(url: str) -> None:
-    """Call every tool that is left when those with impossible headers are gone."""
+    """Call every tool, except those with invalid headers, which the client drops."""
     async with connect(url) as client:
         tools = await client.tools()
         for tool in tools:
@@ -147,17 +147,17 @@ async def use_all_tools(url: str) -> None:
 
 
 def accept_as_it_is(question: Elicitation) -> dict[str, Any]:
-    """A user who only clicks."""
+    """Accept a form unchanged."""
     return {}
 
 
 def confirm(question: Elicitation) -> dict[str, Any]:
-    """A user who says yes."""
+    """Accept a form."""
     return {"confirmed": True}
 
 
 def say_hello(request: CreateMessageParams) -> CreateMessageResult:
-    """A model of few words."""
+    """Answer a sampling request."""
     return CreateMessageResult("assistant", Text("Hello"), "small")
 
 

@@ -11,7 +11,7 @@ LIST = Path(__file__).with_name("expected.toml")
 
 
 class Expected:
-    """The list, and how often each of its entries was met."""
+    """Expected failures, with a count for each entry."""
 
     def __init__(self) -> None:
         entries = tomllib.loads(LIST.read_text())["failure"]
@@ -30,10 +30,10 @@ class Expected:
         return False
 
     def summary(self) -> list[str]:
-        """Each entry that was met, with its reason."""
+        """The entries that matched a failure, with their reasons."""
         met = [entry for entry in self.entries if entry in self._met]
         return [f"{entry[0]} {entry[1]}: {self._met[entry]} expected, {entry[-1]}" for entry in met]
 
     def stale(self) -> list[str]:
-        """Entries that nothing failed for."""
+        """Entries that matched no failure."""
         return [f"{entry[0]} {entry[1]}" for entry in self.entries if entry not in self._met]

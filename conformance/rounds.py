@@ -1,4 +1,4 @@
-"""Tools, and a prompt, that return their questions by hand and run again with the answers."""
+"""Tools and a prompt that return `InputRequired` themselves and run again with the responses."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The official conformance suite: what it can run, and what came of it.
+"""Running the official conformance suite and reading its results.
 
 A verdict is a check that succeeded, failed or warned. A scenario can print a tick with none of them, and says so
 nowhere; and a client that failed counts only where a scenario is run by itself.
@@ -34,7 +34,7 @@ _LISTED = re.compile(r" +- (\S+)(?: \[(.*)\])?")
 
 
 class Verdict(NamedTuple):
-    """What a check said about one thing."""
+    """The result of one check."""
 
     scenario: str
     check: str

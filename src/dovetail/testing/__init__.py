@@ -1,4 +1,4 @@
-"""For tests of servers and of what uses them: scripted answers, transcripts, snapshots, and a pytest plugin.
+"""Testing servers and clients: scripted answers, transcripts, snapshots, and a pytest plugin.
 
 Each name is imported when it is first used: pytest loads this package in every run.
 """

@@ -1,4 +1,4 @@
-"""What a server offers, as plain JSON that stays the same until the server changes."""
+"""The interface of a server as JSON that is stable until the server changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LISTS = (
     ("resource_templates", "resources", "uriTemplate"),
     ("prompts", "prompts", "name"),
 )
-"""A client's method, the capability that goes with it, and what tells the items apart."""
+"""Client method, capability that it needs, and key of the items."""
 
 
 @overload
@@ -31,15 +31,15 @@ def interface(client: BlockingClient) -> Interface: ...
 
 
 def interface(client: Client | BlockingClient) -> Awaitable[Interface] | Interface:
-    """Ask a server for all that it offers."""
+    """Request everything that a server offers."""
     if isinstance(client, BlockingClient):
         return _describe(client, [getattr(client, method)() for method in _methods(client)])
-    return _ask(client)
+    return _request_lists(client)
 
 
-async def _ask(client: Client) -> Interface:
-    asking: list[Callable[[], Awaitable[Sequence[Value]]]] = [getattr(client, name) for name in _methods(client)]
-    return _describe(client, [await ask() for ask in asking])
+async def _request_lists(client: Client) -> Interface:
+    methods: list[Callable[[], Awaitable[Sequence[Value]]]] = [getattr(client, name) for name in _methods(client)]
+    return _describe(client, [await method() for method in methods])
 
 
 def _methods(client: Client | BlockingClient) -> list[str]:

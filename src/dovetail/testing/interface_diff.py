@@ -1,4 +1,4 @@
-"""What has changed between two interfaces of a server, in words, and what of it can break a caller."""
+"""Differences between two interfaces of a server, and which of them can break callers."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ _NOUNS = {
     "prompts": "prompt",
 }
 _WORDS = frozenset({"title", "description", "icons", "examples", "websiteUrl", "_meta", "$comment"})
-"""Members that people and models read and no program depends on."""
+"""Members for users and models, on which no program depends."""
 
 _SHORT = 60
 _ABSENT = object()
 
 
 class Change(msgspec.Struct, frozen=True):
-    """One thing that is not what it was."""
+    """One difference."""
 
     where: str
-    """What it is about, as `tool "add"`."""
+    """The subject, such as `tool "add"`."""
     what: str
     breaking: bool = False
-    """Whether a caller that did well before may fail now."""
+    """Whether a caller that worked before may fail now."""
 
 
 def changes(before: Interface, after: Interface) -> list[Change]:
-    """Everything that differs, the server itself first."""
+    """All differences, the server itself first."""
     found = [
         Change("server", what)
         for name in ("server", "instructions")
@@ -49,7 +49,7 @@ def changes(before: Interface, after: Interface) -> list[Change]:
 
 
 def report(found: Iterable[Change]) -> str:
-    """The changes, grouped by what they are about; `!` marks those that can break a caller."""
+    """The changes as text, grouped by subject; `!` marks those that can break callers."""
     lines: list[str] = []
     where = None
     for change in found:
@@ -92,7 +92,7 @@ def _fields(before: Json, after: Json) -> Iterator[tuple[str, bool]]:
 
 
 def _arguments(before: list[Json], after: list[Json]) -> Iterator[tuple[str, bool]]:
-    """The arguments of a prompt, compared as parameters are."""
+    """Compare the arguments of a prompt like parameters."""
     yield from _members(
         "argument",
         {item["name"]: item for item in before},
@@ -145,7 +145,7 @@ def _member(called: str, before: Any, after: Any, *, gives: bool) -> Iterator[tu
 
 
 def _can_break(name: str, before: Json, after: Json, *, gives: bool) -> bool:
-    """Whether a change of one keyword can hurt: more to choose from hurts nobody who gives a value."""
+    """Whether the change of a keyword can break callers: additional choices break no caller that sends a value."""
     if name == "enum" and name in before and name in after:
         fewer, more = (after, before) if not gives else (before, after)
         return any(item not in fewer["enum"] for item in more["enum"])
@@ -173,7 +173,7 @@ def _shown(value: Any) -> str:
 
 
 def _lines(before: Any, after: Any) -> str:
-    """The lines that differ: of a text its own, of anything else those of its JSON."""
+    """A diff of the lines of a text, or of the JSON of any other value."""
     import difflib
 
     if isinstance(before, str) and isinstance(after, str):

@@ -1,4 +1,4 @@
-"""Comparing messages: which one was meant, whether it is the same, and a diff that a person can read."""
+"""Comparison of messages: identity, equality, and readable diffs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Json: TypeAlias = dict[str, Any]
 Path: TypeAlias = tuple[str, ...]
 
 HIDDEN = "(hidden)"
-"""Stands in a transcript where something secret stood; anything fits it."""
+"""Replaces secrets in a transcript; matches any value."""
 
 GREETINGS = ("initialize", "server/discover")
 
@@ -22,7 +22,7 @@ def as_path(path: str | Path) -> Path:
 
 
 def essence(message: Json) -> Json:
-    """What makes a client's message that message: not its id, not who sends it, not what goes in `_meta`."""
+    """The identity of a client's message: without its id, client info and `_meta`."""
     method = message.get("method")
     if method is None:
         return {name: message[name] for name in ("result", "error") if name in message}
@@ -36,7 +36,7 @@ def essence(message: Json) -> Json:
 
 
 def same(recorded: Any, actual: Any) -> bool:
-    """Whether two JSON values are equal; what was hidden fits anything."""
+    """Whether two JSON values are equal; a hidden value equals any."""
     if isinstance(recorded, str) and recorded == HIDDEN:
         return True
     if isinstance(recorded, dict) and isinstance(actual, dict):
@@ -50,7 +50,7 @@ def same(recorded: Any, actual: Any) -> bool:
 
 
 def without(value: Any, paths: Collection[Path]) -> Any:
-    """The value without what stands at these paths; `*` is every member and every item."""
+    """The value without the members at these paths; `*` matches every member and item."""
     here = [path for path in paths if path]
     if not here:
         return value
@@ -70,7 +70,7 @@ def _below(paths: Collection[Path], name: str) -> list[Path]:
 
 
 def replaced(value: Any, known: Mapping[str, str]) -> Any:
-    """The value with some strings, wherever they stand, in place of others."""
+    """The value with strings replaced wherever they occur."""
     if not known:
         return value
     if isinstance(value, str):
@@ -83,12 +83,12 @@ def replaced(value: Any, known: Mapping[str, str]) -> Any:
 
 
 def pretty(value: Any) -> str:
-    """A value as JSON in several lines, always in the same order."""
+    """A value as indented JSON with sorted members."""
     return msgspec.json.format(msgspec.json.encode(value, order="deterministic"), indent=2).decode()
 
 
 def difference(before: Any, after: Any, names: tuple[str, str] = ("recorded", "now")) -> str:
-    """The lines in which two values differ, with a few around them."""
+    """A unified diff of two values."""
     import difflib
 
     lines = difflib.unified_diff(pretty(before).splitlines(), pretty(after).splitlines(), *names, lineterm="")
@@ -96,7 +96,7 @@ def difference(before: Any, after: Any, names: tuple[str, str] = ("recorded", "n
 
 
 def title(message: Json) -> str:
-    """A message in a few words."""
+    """A short description of a message."""
     method = message.get("method")
     if method is None:
         return f"the answer to {message.get('id')!r}"

@@ -10,7 +10,7 @@
     def test_add_without_async(mcp_blocking): ...
 
     @pytest.mark.mcp(revisions="all")       # once a protocol revision
-    @pytest.mark.mcp(transcript="a.jsonl")  # against the file; `--mcp-update` records it anew
+    @pytest.mark.mcp(transcript="a.jsonl")  # against the file; `--mcp-update` records it again
     @pytest.mark.mcp(timeout=5)             # any other option of Client
 
 Nothing heavy is imported here: pytest loads this module in every run.
@@ -43,14 +43,14 @@ _NO_SERVER = "Which server? Override the fixture mcp_server, set it in the ini f
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options of the command line and of the ini file."""
+    """Add the command-line option and the ini option."""
     group = parser.getgroup("mcp", "servers of the Model Context Protocol")
-    group.addoption("--mcp-update", action="store_true", help="write snapshots and transcripts anew")
+    group.addoption("--mcp-update", action="store_true", help="write snapshots and transcripts again")
     parser.addini("mcp_server", "the server under test: module:object, or a command")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
+    """Register the marker."""
     config.addinivalue_line(
         "markers",
         "mcp(server, *, revision, revisions, transcript, hide, **options): the server of this test, the protocol "
@@ -68,7 +68,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run an async test that takes a client, where no other plugin does."""
+    """Run an async test that takes a client, unless another plugin runs it."""
     if "mcp_client" not in pyfuncitem.funcargs or not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     import asyncio
@@ -80,7 +80,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 @pytest.fixture
 def mcp_server(request: pytest.FixtureRequest) -> Any:
-    """The server under test: whatever a `Client` can connect to. To be overridden."""
+    """The server under test: any target of `Client`. Override this fixture."""
     named: str = request.config.getini("mcp_server")
     if not named:
         raise pytest.UsageError(_NO_SERVER)
@@ -89,13 +89,13 @@ def mcp_server(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture
 def mcp_revision(request: pytest.FixtureRequest) -> str | None:
-    """The protocol revision to speak; None lets client and server agree."""
+    """The protocol revision; None lets client and server negotiate."""
     return _marked(request.node)[1].get("revision")
 
 
 @pytest.fixture
 def mcp_script(request: pytest.FixtureRequest) -> Iterator[Script]:
-    """The answers to what the server asks; a test ends in failure if one is left, or was missing."""
+    """Answers to the requests of the server; the test fails if one is unused or missing."""
     from .scripted_answers import Script
 
     script = Script()
@@ -120,15 +120,15 @@ def mcp_client(request: pytest.FixtureRequest, mcp_revision: str | None) -> Iter
     from dovetail.client.client import Client
 
     if not inspect.iscoroutinefunction(_function(request).obj):
-        raise pytest.UsageError("mcp_client is for `async def` tests; another one takes mcp_blocking")
-    setting = _Setting(request, mcp_revision)
-    client = Client(setting.target, **setting.options)
+        raise pytest.UsageError("mcp_client is for `async def` tests; use mcp_blocking in others")
+    setup = _ClientSetup(request, mcp_revision)
+    client = Client(setup.target, **setup.options)
 
     @contextlib.asynccontextmanager
     async def opened() -> AsyncGenerator[None]:
         async with client:
             yield
-        setting.finish()
+        setup.finish()
 
     with _wrapped(request.node, opened):
         yield client
@@ -136,17 +136,17 @@ def mcp_client(request: pytest.FixtureRequest, mcp_revision: str | None) -> Iter
 
 @pytest.fixture
 def mcp_blocking(request: pytest.FixtureRequest, mcp_revision: str | None) -> Iterator[BlockingClient]:
-    """A client of the server under test for a test without async."""
+    """A blocking client of the server under test."""
     from dovetail.client.client import Client
 
-    setting = _Setting(request, mcp_revision)
-    client = Client.blocking(setting.target, **setting.options)
+    setup = _ClientSetup(request, mcp_revision)
+    client = Client.blocking(setup.target, **setup.options)
 
     @contextlib.contextmanager
     def finished() -> Generator[None]:
         yield
         client.close()
-        setting.finish()
+        setup.finish()
 
     with client, _wrapped(request.node, finished):
         yield client
@@ -156,7 +156,7 @@ def mcp_blocking(request: pytest.FixtureRequest, mcp_revision: str | None) -> It
 def mcp_snapshot(request: pytest.FixtureRequest) -> Callable[..., None]:
     """Compare an interface with the one in a file: `mcp_snapshot(await interface(mcp_client))`.
 
-    The file stands in `snapshots/` beside the test, named after it or as the second argument says.
+    The file is in `snapshots/` beside the test, named after the test or by the second argument.
     """
     from dovetail.protocol.errors import LocalError
 
@@ -175,8 +175,8 @@ def mcp_snapshot(request: pytest.FixtureRequest) -> Callable[..., None]:
     return check
 
 
-class _Setting:
-    """Where a test's client connects to, with which options, and what to see to when the test is over."""
+class _ClientSetup:
+    """Target and options of a test's client, and the transcript of the test."""
 
     def __init__(self, request: pytest.FixtureRequest, revision: str | None) -> None:
         given, options = _marked(request.node)
@@ -198,7 +198,7 @@ class _Setting:
             self.target = request.getfixturevalue("mcp_server")
 
     def finish(self) -> None:
-        """The test went well: keep the transcript, or see that the client kept to it."""
+        """After a successful test, save the transcript or check that the client followed it."""
         if self._replay is not None:
             self._replay.check()
         elif self._transcript is not None and self._path is not None:
@@ -222,7 +222,7 @@ class _Setting:
 
 
 def _marked(node: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """What the markers of a test say; one on the test beats one on its class or module."""
+    """Arguments of the markers of a test; the test's own marker takes precedence."""
     given: tuple[Any, ...] = ()
     options: dict[str, Any] = {}
     for mark in node.iter_markers("mcp"):
@@ -232,7 +232,7 @@ def _marked(node: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def _find(named: str) -> Any:
-    """The object that a name stands for; anything else is a command."""
+    """Import `module:object`; any other text is a command."""
     if not _OBJECT.fullmatch(named):
         return named
     import importlib
@@ -248,7 +248,7 @@ def _function(request: pytest.FixtureRequest) -> pytest.Function:
 
 @contextlib.contextmanager
 def _wrapped(node: Any, around: Callable[[], Any]) -> Generator[None]:
-    """Run the test's function inside of something, whoever runs it and on whatever loop."""
+    """Run the test function inside a context manager, whatever plugin and loop run it."""
     test = node.obj
 
     async def run_async(*args: Any, **kwargs: Any) -> Any:

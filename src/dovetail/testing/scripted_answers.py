@@ -1,4 +1,4 @@
-"""Answers written down before the questions come: the person, the model and the roots of a test."""
+"""Scripted answers to elicitation, sampling and roots requests in tests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Kind: TypeAlias = Literal["elicit", "sample", "roots"]
 Match: TypeAlias = "str | re.Pattern[str] | None"
-"""What a question says: a part of its text, a regular expression that finds something in it, or anything."""
+"""Matches the text of a request: a substring, a regular expression, or None for any."""
 
 ElicitReply: TypeAlias = "ElicitAnswer | Exception | Callable[[Elicitation], ElicitAnswer | Awaitable[ElicitAnswer]]"
 SampleAnswer: TypeAlias = "str | CreateMessageResult"
@@ -33,21 +33,21 @@ KINDS: tuple[Kind, ...] = ("elicit", "sample", "roots")
 
 
 class UnexpectedQuestion(AssertionError):
-    """The server asked what the script has no answer for, or the answer does not fit the question."""
+    """The script has no answer to a request, or the answer does not fit the form."""
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """A question that came, and what it was answered with."""
+    """A request of the server, and its answer."""
 
     kind: Kind
     text: str
-    """The message of a form or a page, or all that a model was given to read."""
+    """The message of an elicitation, or all text of a sampling request."""
     question: Elicitation | CreateMessageParams | None = None
     answer: Any = None
 
 
-class _Entry:
-    """An answer that waits for its question."""
+class _ScriptedAnswer:
+    """An answer that has not been used up."""
 
     def __init__(self, kind: Kind, match: Match, reply: Any, times: int | None) -> None:
         self.kind = kind
@@ -69,43 +69,43 @@ class _Entry:
 
 
 class Script:
-    """Who answers in a test: `Client(server, **script.options)`.
+    """Answers requests of a server: `Client(server, **script.options)`.
 
-    A question takes the first answer, in the order in which they were given, that matches it and is left.
+    A request takes the first unused answer that matches it.
     """
 
     def __init__(self, can: Collection[Kind] = KINDS) -> None:
-        """`can` is what the server is told that this client can do; the rest it must do without."""
+        """`can` are the capabilities that the client declares."""
         if unknown := set(can) - set(KINDS):
             raise LocalError(f"A script can {', '.join(KINDS)}, not {', '.join(sorted(unknown))}")
         self._can = frozenset(can)
-        self._entries: list[_Entry] = []
+        self._entries: list[_ScriptedAnswer] = []
         self._roots: list[RootLike] = []
         self.asked: list[Asked] = []
-        """What was asked, in order."""
+        """The requests, in order."""
         self.problems: list[str] = []
-        """Questions that the script had no fitting answer for."""
+        """Requests without a fitting answer."""
 
     def elicit(self, asks: Match, answer: ElicitReply = "accept", *, times: int | None = 1) -> Self:
         """Answer a form with its content, a page with "accept", either with "decline" or "cancel".
 
-        A function is given the question and returns such an answer; an exception is raised. `times=None`
-        answers as often as it is asked, also never.
+        A function takes the request and returns such an answer; an exception is raised. `times=None`
+        answers any number of requests, also none.
         """
         return self._add("elicit", asks, answer, times)
 
     def sample(self, asks: Match, answer: SampleReply, *, times: int | None = 1) -> Self:
-        """Say what the model says to a conversation; `Refused("no")` refuses it."""
+        """Answer a sampling request; `Refused("no")` refuses it."""
         return self._add("sample", asks, answer, times)
 
     def roots(self, *roots: RootLike) -> Self:
-        """Have these roots from now on."""
+        """Set the roots."""
         self._roots = list(roots)
         return self
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options of a `Client` whose questions this script answers."""
+        """The options of `Client` that connect it to this script."""
         options: dict[str, Any] = {
             "elicit": {"on_elicit": self._on_elicit},
             "sample": {"on_sample": self._on_sample, "sample_tools": True},
@@ -115,19 +115,19 @@ class Script:
 
     @property
     def unused(self) -> list[str]:
-        """The answers that nobody asked for, in words."""
+        """Descriptions of unused answers."""
         return [str(entry) for entry in self._entries if entry.left]
 
     def check(self) -> None:
-        """Fail unless every answer was asked for, and nothing else was."""
+        """Fail unless every answer was used and every request answered."""
         problems = [*self.problems, *(f"Nobody asked for this answer: {entry}" for entry in self.unused)]
         if problems:
-            raise UnexpectedQuestion("\n".join([*problems, *_told(self.asked)]))
+            raise UnexpectedQuestion("\n".join([*problems, *_answered_text(self.asked)]))
 
     def _add(self, kind: Kind, match: Match, reply: Any, times: int | None) -> Self:
         if kind not in self._can:
             raise LocalError(f"This script was made without {kind!r}, so nobody will ask for it")
-        self._entries.append(_Entry(kind, match, reply, times))
+        self._entries.append(_ScriptedAnswer(kind, match, reply, times))
         return self
 
     async def _on_elicit(self, question: Elicitation) -> ElicitAnswer:
@@ -179,7 +179,7 @@ def _texts(messages: Iterable[SamplingMessage]) -> Iterable[str]:
         yield from (block.text for block in blocks if isinstance(block, Text))
 
 
-def _told(asked: list[Asked]) -> list[str]:
+def _answered_text(asked: list[Asked]) -> list[str]:
     if not asked:
         return ["Nothing was answered."]
     return ["Answered so far:", *(f"  {one.kind} {one.text!r}: {one.answer!r}" for one in asked)]

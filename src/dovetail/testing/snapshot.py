@@ -1,4 +1,4 @@
-"""A server's interface in a file, and failing when the server no longer fits it."""
+"""Snapshots: the interface of a server in a file, to compare the server with."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .message_diff import pretty
 
 
 class SnapshotDiffers(AssertionError):
-    """A server offers something else than its snapshot says."""
+    """The interface of a server differs from its snapshot."""
 
 
 def save_snapshot(found: Interface, path: str | os.PathLike[str]) -> None:
-    """Write an interface to a file, in an order that makes good diffs."""
+    """Write an interface to a file, sorted for readable diffs."""
     file = Path(path)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(pretty(found) + "\n", encoding="utf-8")
@@ -36,7 +36,7 @@ def load_snapshot(path: str | os.PathLike[str]) -> Interface:
 
 
 def check_snapshot(found: Interface, path: str | os.PathLike[str]) -> None:
-    """Fail, and say what has changed, unless an interface is the one in the file."""
+    """Fail with a description of the changes if an interface differs from the file."""
     different = changes(load_snapshot(path), found)
     if different:
         raise SnapshotDiffers(f"The server differs from {os.fspath(path)}:\n{report(different)}")

@@ -1,4 +1,4 @@
-"""What was said on a connection, as a file that people can read: one message a line."""
+"""Transcripts: the messages of a connection in a file, one per line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SECRETS = frozenset(
         *("api_key", "apikey"),
     }
 )
-"""Names, in small letters, whose texts a transcript does not keep."""
+"""Lower-case names of members whose values a transcript hides."""
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -33,12 +33,12 @@ class Transcript:
     """Records a connection: `Client(target, trace=transcript)`, then `transcript.save(path)`."""
 
     def __init__(self, lines: Iterable[Line] = (), *, hide: Collection[str] = SECRETS) -> None:
-        """`hide` names the members of messages whose texts are secret; they are never kept."""
+        """`hide` names the members of messages whose values are secret; they are never stored."""
         self.lines = list(lines)
         self._hide = frozenset(name.lower() for name in hide)
 
     def __call__(self, direction: Literal["sent", "received"], line: bytes) -> None:
-        """Take a message as a client's `trace` sees it; the members of a batch come one by one."""
+        """Record a message; the `trace` callback of a client. Messages of a batch are recorded one by one."""
         try:
             message = self._hidden(msgspec.json.decode(line))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -48,7 +48,7 @@ class Transcript:
         self.lines += [Line(sender, cast("dict[str, Any]", one)) for one in members if isinstance(one, dict)]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it to a file."""
+        """Write the transcript to a file."""
         file = Path(path)
         file.parent.mkdir(parents=True, exist_ok=True)
         encode = msgspec.json.Encoder().encode
@@ -56,7 +56,7 @@ class Transcript:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Transcript:
-        """Read it from a file."""
+        """Read a transcript from a file."""
         try:
             text = Path(path).read_bytes()
         except FileNotFoundError:

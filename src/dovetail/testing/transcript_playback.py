@@ -1,4 +1,4 @@
-"""Saying to a server what a client said to it once, and seeing whether it still answers the same."""
+"""Playback of a transcript to a server, to check that its responses are the same."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .transcript import Transcript
 
 ALWAYS_IGNORED: tuple[Path, ...] = (("result", "serverInfo", "version"), ("result", "_meta", SERVER_INFO, "version"))
 OPAQUE = frozenset({"requestState", "nextCursor", "elicitationId", "taskId"})
-"""Members whose texts mean something only to the server that made them."""
+"""Members with opaque values of the server."""
 
 Key: TypeAlias = tuple[Any, ...]
 
 
 class TranscriptDiffers(AssertionError):
-    """A server does not say any more what it said when it was recorded."""
+    """A server responds differently than recorded."""
 
 
 async def play_back(
@@ -66,7 +66,7 @@ async def play_back(
 
 
 class _Ear:
-    """Keeps what the server says until it is asked for."""
+    """Stores messages of the server until they are expected."""
 
     def __init__(self) -> None:
         self.heard: list[Json] = []
@@ -83,17 +83,17 @@ class _Ear:
         self._news.set()
 
     def overlong(self, line: TooLong) -> None:
-        """Nothing that long was recorded."""
+        """Never called: nothing that long was recorded."""
 
     def failed(self, id: Id, problem: Exception) -> None:
-        """A channel in memory loses nothing."""
+        """Never called: a channel in memory loses nothing."""
 
     def disconnected(self, reason: str | None) -> None:
         self.gone = reason or "it closed the connection"
         self._news.set()
 
     async def next(self, key: Key, timeout: float) -> Json | None:
-        """The first message of this kind; None if none comes in time."""
+        """Wait for the first message of this kind; None after a timeout."""
         try:
             async with asyncio.timeout(timeout):
                 while True:
@@ -109,7 +109,7 @@ class _Ear:
 
 
 class _Comparison:
-    """What is different, and what this server's opaque texts and ids stand for."""
+    """Differences, and the mapping of opaque values and ids to the recorded ones."""
 
     def __init__(self, ignored: Collection[Path]) -> None:
         self._ignored = (*ALWAYS_IGNORED, *ignored)
@@ -118,14 +118,14 @@ class _Comparison:
         self.problems: list[str] = []
 
     def retold(self, message: Json) -> Json:
-        """A message of the client, with what this server calls things."""
+        """A message of the client with the values of this server."""
         if "method" not in message:
             id = message.get("id")
             return {**replaced(message, self._texts), "id": self._ids.get(id, id)}
         return replaced(message, self._texts)
 
     def compare(self, recorded: Json, actual: Json) -> None:
-        """Note how a message of the server differs from the one recorded."""
+        """Record how a message of the server differs from the transcript."""
         self._learn(recorded, actual)
         if "method" in recorded and "id" in recorded:
             self._ids[recorded["id"]] = actual["id"]
@@ -149,7 +149,7 @@ class _Comparison:
 
 
 def _key(message: Json) -> Key:
-    """What a message is: the answer to an id, or a request or notification of a method."""
+    """The kind of a message: response to an id, or request or notification of a method."""
     if "method" not in message:
         return ("answer", message.get("id"))
     return ("request" if "id" in message else "notification", message["method"])

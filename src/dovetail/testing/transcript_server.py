@@ -1,4 +1,4 @@
-"""A server out of a transcript: it says what was said then, to a client that says the same again."""
+"""A server that replays a transcript to a client."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ REPEATABLE = frozenset(
         *GREETINGS,
     }
 )
-"""Requests whose number is the client's own affair, for it may remember what they gave."""
+"""Requests that a client may repeat or omit, because it may cache their results."""
 
 
 class Replay:
-    """A server for `Client`, without the one that was recorded; `check` says whether the client kept to it.
+    """A target for `Client` that replays a transcript; `check` fails if the client deviates from it.
 
     Calls may come in another order than they did, and lists may be asked for more or less often. What a
     server said by itself is said again after the message of the client that it followed.
@@ -41,7 +41,7 @@ class Replay:
         self._players: list[_Player] = []
 
     async def serve(self, channel: Channel) -> None:
-        """Play the server's part over a channel; each connection begins at the first line."""
+        """Replay over a channel; each connection starts at the first line."""
         player = _Player(self._lines, channel)
         self._players.append(player)
         channel.open(player)
@@ -53,25 +53,25 @@ class Replay:
 
     @property
     def problems(self) -> list[str]:
-        """What clients said that is not in the transcript."""
+        """Messages of clients that are not in the transcript."""
         return [problem for player in self._players for problem in player.problems]
 
     @property
     def missing(self) -> list[str]:
-        """What clients did not say although it is in the transcript."""
+        """Messages in the transcript that clients did not send."""
         if not self._players:
             return ["No client came"]
         return [f"The client did not send {title(message)}" for player in self._players for message in player.missing()]
 
     def check(self) -> None:
-        """Fail unless clients said all that is in the transcript, and no other request."""
+        """Fail unless clients sent exactly the requests of the transcript."""
         problems = [*self.problems, *self.missing]
         if problems:
             raise AssertionError("The client did not keep to the transcript:\n" + "\n".join(problems))
 
 
 class _Player:
-    """One connection: it knows which lines have been spoken."""
+    """One connection, with the lines that were replayed."""
 
     def __init__(self, lines: list[Line], channel: Channel) -> None:
         self._lines = lines
@@ -83,7 +83,7 @@ class _Player:
         self.ended = asyncio.Event()
 
     def received(self, line: bytes) -> None:
-        """Take a message of the client."""
+        """Process a message of the client."""
         message = cast(Json, msgspec.json.decode(line))
         place = self._place_of(message)
         if place is not None:
@@ -95,17 +95,17 @@ class _Player:
             self._refuse(message)
 
     def overlong(self, line: TooLong) -> None:
-        """A channel in memory has no limit."""
+        """Never called: a channel in memory has no limit."""
 
     def failed(self, id: Id, problem: Exception) -> None:
-        """A channel in memory loses nothing."""
+        """Never called: a channel in memory loses nothing."""
 
     def disconnected(self, reason: str | None) -> None:
-        """The client is gone."""
+        """The client has disconnected."""
         self.ended.set()
 
     def missing(self) -> Iterator[Json]:
-        """The requests and answers that did not come."""
+        """The requests and answers that are missing."""
         for place, line in enumerate(self._lines):
             message = line.message
             if line.sender == "server" or place in self._heard or "id" not in message:
@@ -114,7 +114,7 @@ class _Player:
                 yield message
 
     def send_ready(self) -> None:
-        """Say what is due by now."""
+        """Send the messages that are due."""
         for place in [place for place, needs in self._needs.items() if needs <= self._heard.keys()]:
             del self._needs[place]
             message = self._addressed(self._lines[place].message, self._bases[place])
@@ -122,7 +122,7 @@ class _Player:
                 self._channel.send(msgspec.json.encode(message))
 
     def _place_of(self, message: Json) -> int | None:
-        """The line that a message repeats; an answer that differs from what was answered then is noted."""
+        """Find the line of a message; a different answer is recorded as a problem."""
         meant = essence(message)
         for place, line in enumerate(self._lines):
             if line.sender != "client" or place in self._heard:
@@ -140,14 +140,14 @@ class _Player:
         return None
 
     def _heard_before(self, message: Json) -> int | None:
-        """The line of a request that was made already and may be made as often as one likes."""
+        """The line of a repeatable request that was already sent."""
         if message.get("method") not in REPEATABLE:
             return None
         meant = essence(message)
         return next((place for place in self._heard if same(essence(self._lines[place].message), meant)), None)
 
     def _repeat(self, message: Json) -> bool:
-        """Answer as before to such a request."""
+        """Send the recorded response to a repeated request."""
         place = self._heard_before(message)
         for answer, base in self._bases.items():
             if place is not None and base == place and "method" not in self._lines[answer].message:
@@ -178,7 +178,7 @@ class _Player:
         self._channel.send(msgspec.json.encode({"jsonrpc": "2.0", "id": message["id"], "error": error}))
 
     def _addressed(self, message: Json, base: int | None) -> Json | None:
-        """A message under the ids that this client uses; None if it has not asked for it this time."""
+        """A message with the ids of this client; None if this client has not sent the request."""
         if base is None:
             return message
         asked = self._heard[base]
@@ -193,7 +193,7 @@ class _Player:
 
 
 def _needs(lines: list[Line]) -> Iterator[tuple[int, set[int]]]:
-    """For each line of the server, the client's lines that come first: what it answers, and answers it used."""
+    """For each line of the server, the lines of the client that must precede it."""
     latest: int | None = None
     for place, line in enumerate(lines):
         if line.sender == "client":
@@ -210,7 +210,7 @@ def _needs(lines: list[Line]) -> Iterator[tuple[int, set[int]]]:
 
 
 def _base(lines: list[Line], place: int) -> int | None:
-    """The client's request that a line of the server belongs to, if it belongs to one."""
+    """The request of the client that a line of the server belongs to, if any."""
     message = lines[place].message
     params = message.get("params")
     token = cast(Json, params).get(PROGRESS_TOKEN) if isinstance(params, dict) else None
