@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from . import suite
-from .expected import Expected
+from .expected_failures import Expected
 from .suite import ROOT, Verdict
 
 REVISIONS = ("2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")

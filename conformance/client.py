@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from authorizing import credentials
+from credentials import credentials
 
 from dovetail import Client, CreateMessageParams, CreateMessageResult, DovetailError, Elicitation, Text
 

@@ -12,8 +12,8 @@ import json
 from itertools import count
 from typing import Annotated, Any
 
-from asking import asking
-from rounds import rounds
+from context_tools import context_tools
+from input_required_tools import input_required_tools
 
 from dovetail import Audio, Context, Embedded, Image, Param, PromptMessage, Server, Text, TextContents, ToolError
 
@@ -226,8 +226,8 @@ def test_prompt_with_image() -> list[PromptMessage]:
     ]
 
 
-server.mount(asking)
-server.mount(rounds)
+server.mount(context_tools)
+server.mount(input_required_tools)
 
 if __name__ == "__main__":
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

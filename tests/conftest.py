@@ -13,7 +13,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-from tests.support.strict import spec_folder
+from tests.support.closed_schema import spec_folder
 from tests.support.traffic import Traffic
 
 PATIENCE = 60.0

@@ -23,8 +23,8 @@ from dovetail.client.auth.token_store import MemoryTokens
 from tests.browser.chromium import BROWSER, DRIVER, Chromium, chromium
 from tests.docs.test_blocks import listens
 from tests.support.http import free_port
+from tests.support.login_browser import LoginBrowser
 from tests.support.raw import eventually
-from tests.support.visitor import Visitor
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -157,7 +157,7 @@ class Keeping(MemoryTokens):
         """End the login at the authorization server, as somebody might who lost a laptop."""
         account = Account.decode(self.newest)
         assert account.tokens.refresh_token is not None
-        async with Visitor() as visitor:
+        async with LoginBrowser() as visitor:
             fields = {"token": account.tokens.refresh_token, "client_id": account.client.id}
             assert (await visitor.post(f"{at.issuer}/revoke", fields)).status == 200
 

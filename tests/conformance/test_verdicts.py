@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from conformance import __main__ as runner
-from conformance import expected as expected_module
-from conformance.expected import Expected
+from conformance import expected_failures as expected_module
+from conformance.expected_failures import Expected
 from conformance.suite import Verdict, read_checks
 
 

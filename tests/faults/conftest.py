@@ -1,4 +1,4 @@
-"""A server with every bad habit, spoken to by hand, on one revision of each era."""
+"""A misbehaving server and a client written by hand, on one revision of each era."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ def revision(request: pytest.FixtureRequest) -> str:
 
 
 def end(server: RawServer) -> None:
-    """The server ends in order: nothing unasked for was sent, nothing went wrong."""
+    """Close the connection: no further messages, exit code 0."""
     server.close_input()
     assert server.rest() == []
     assert server.wait() == 0, server.stderr
@@ -25,7 +25,7 @@ def end(server: RawServer) -> None:
 
 @pytest.fixture
 def fresh_server(revision: str) -> Iterator[RawServer]:
-    """The nasty server, greeted and ready."""
+    """The misbehaving server, initialized."""
     with RawServer(NASTY) as server:
         yield server.open(revision)
         end(server)
@@ -33,7 +33,7 @@ def fresh_server(revision: str) -> Iterator[RawServer]:
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[dict[str, RawServer]]:
-    """One nasty server a revision, for as many tests as leave it in good health."""
+    """One misbehaving server per revision, shared by tests until one of them breaks it."""
     running: dict[str, RawServer] = {}
     try:
         yield running
@@ -45,8 +45,8 @@ def servers() -> Iterator[dict[str, RawServer]]:
 
 
 @pytest.fixture
-def server(revision: str, servers: dict[str, RawServer]) -> Iterator[RawServer]:
-    """The same connection for one bad thing after the other; it has to work after each of them."""
+def still_working_server(revision: str, servers: dict[str, RawServer]) -> Iterator[RawServer]:
+    """One connection for all tests of a module; each test ends with a call that must succeed."""
     server = servers.pop(revision, None) or RawServer(NASTY).open(revision)
     try:
         yield server

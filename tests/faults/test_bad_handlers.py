@@ -21,8 +21,8 @@ RAISED = [
 
 @pytest.mark.parametrize("kind", RAISED)
 @pytest.mark.parametrize("tool", ["raise_in_async", "raise_in_sync"])
-def test_whatever_a_tool_raises_is_an_error_result(server: RawServer, tool: str, kind: str) -> None:
-    result = server.call(tool, kind=kind)
+def test_whatever_a_tool_raises_is_an_error_result(still_working_server: RawServer, tool: str, kind: str) -> None:
+    result = still_working_server.call(tool, kind=kind)
     assert result["isError"] is True
     text = result["content"][0]["text"]
     assert kind in text or "cancelled by its own code" in text
@@ -30,9 +30,9 @@ def test_whatever_a_tool_raises_is_an_error_result(server: RawServer, tool: str,
 
 
 @pytest.mark.parametrize("kind", RAISED)
-def test_whatever_a_resource_or_prompt_raises_is_an_internal_error(server: RawServer, kind: str) -> None:
-    reading = server.ask("resources/read", {"uri": f"nasty://{kind}"})
-    prompting = server.ask("prompts/get", {"name": "raise_in_prompt", "arguments": {"kind": kind}})
+def test_whatever_a_resource_or_prompt_raises_is_an_internal_error(still_working_server: RawServer, kind: str) -> None:
+    reading = still_working_server.ask("resources/read", {"uri": f"nasty://{kind}"})
+    prompting = still_working_server.ask("prompts/get", {"name": "raise_in_prompt", "arguments": {"kind": kind}})
     for answer in (reading, prompting):
         assert answer["error"]["code"] == -32603
         assert "Traceback" not in answer["error"]["message"]
@@ -45,21 +45,23 @@ def test_what_was_raised_is_in_the_log_with_its_traceback(fresh_server: RawServe
     assert "nasty.py" in fresh_server.stderr
 
 
-def test_a_tool_that_cancels_its_own_task_is_answered(server: RawServer) -> None:
-    result = server.call("cancel_itself")
+def test_a_tool_that_cancels_its_own_task_is_answered(still_working_server: RawServer) -> None:
+    result = still_working_server.call("cancel_itself")
     assert result["isError"] is True
     assert "cancelled by its own code" in result["content"][0]["text"]
 
 
-def test_a_tool_that_cancels_its_own_task_too_late_is_answered_with_its_result(server: RawServer) -> None:
+def test_a_tool_that_cancels_its_own_task_too_late_is_answered_with_its_result(still_working_server: RawServer) -> None:
     for ballast in (0, 5_000_000):
-        result = server.call("cancel_itself_and_return", ballast=ballast)
+        result = still_working_server.call("cancel_itself_and_return", ballast=ballast)
         assert result["content"][0]["text"] == "done", "also when the answer has to wait for the reader"
 
 
 @pytest.mark.parametrize("tool", ["bad_text", "unprintable_error"])
-def test_a_result_or_error_that_cannot_be_written_down_is_answered_all_the_same(server: RawServer, tool: str) -> None:
-    answer = server.ask("tools/call", {"name": tool, "arguments": {}})
+def test_a_result_or_error_that_cannot_be_written_down_is_answered_all_the_same(
+    still_working_server: RawServer, tool: str
+) -> None:
+    answer = still_working_server.ask("tools/call", {"name": tool, "arguments": {}})
     assert "error" in answer or answer["result"]["isError"]
 
 
@@ -91,17 +93,17 @@ def test_a_handler_that_prints_says_nothing_on_the_wire(fresh_server: RawServer)
         eventually(lambda way=way: f"{way} hello\n" in server.stderr, f"{way} reaches stderr")
 
 
-def test_a_handler_that_reads_stdin_takes_no_message_away(server: RawServer) -> None:
-    assert server.call("ask_for_input")["content"][0]["text"] == "nobody answers"
+def test_a_handler_that_reads_stdin_takes_no_message_away(still_working_server: RawServer) -> None:
+    assert still_working_server.call("ask_for_input")["content"][0]["text"] == "nobody answers"
 
 
-def test_a_handler_that_floods_progress_lets_others_through(server: RawServer) -> None:
-    server.send(server.tool(1, "flood_progress", progress_token=9, count=50_000))
-    assert server.message()["method"] == "notifications/progress"
-    server.send(server.tool(2, "echo", text="between"))
+def test_a_handler_that_floods_progress_lets_others_through(still_working_server: RawServer) -> None:
+    still_working_server.send(still_working_server.tool(1, "flood_progress", progress_token=9, count=50_000))
+    assert still_working_server.message()["method"] == "notifications/progress"
+    still_working_server.send(still_working_server.tool(2, "echo", text="between"))
     seen: list[float] = []
     between = False
-    while (message := server.message()).get("id") != 1:
+    while (message := still_working_server.message()).get("id") != 1:
         if message.get("id") == 2:
             between = True
         else:
@@ -112,25 +114,27 @@ def test_a_handler_that_floods_progress_lets_others_through(server: RawServer) -
     assert message["result"]["content"][0]["text"] == "50000"
 
 
-def test_progress_that_nobody_asked_for_is_not_sent(server: RawServer) -> None:
-    server.send(server.tool(1, "flood_progress", count=1_000))
-    assert server.message()["id"] == 1
+def test_progress_that_nobody_asked_for_is_not_sent(still_working_server: RawServer) -> None:
+    still_working_server.send(still_working_server.tool(1, "flood_progress", count=1_000))
+    assert still_working_server.message()["id"] == 1
 
 
-def test_a_handler_that_floods_changes_lets_others_through(server: RawServer) -> None:
-    server.send(server.tool(1, "flood_changes", count=2_000), server.tool(2, "echo", text="between"))
+def test_a_handler_that_floods_changes_lets_others_through(still_working_server: RawServer) -> None:
+    still_working_server.send(
+        still_working_server.tool(1, "flood_changes", count=2_000), still_working_server.tool(2, "echo", text="between")
+    )
     answers: list[Any] = []
     while len(answers) < 2:
-        message = server.message()
+        message = still_working_server.message()
         if "id" in message:
             answers.append(message["id"])
         else:
-            assert server.revision == HANDSHAKE, "nobody subscribed"
+            assert still_working_server.revision == HANDSHAKE, "nobody subscribed"
             assert message["method"] == "notifications/tools/list_changed"
     assert sorted(answers) == [1, 2]
     # The last changes may be told after the answer.
-    server.send(server.tool(3, "echo", text="end"))
-    server.answer(3)
+    still_working_server.send(still_working_server.tool(3, "echo", text="end"))
+    still_working_server.answer(3)
 
 
 def test_more_calls_than_may_be_in_flight_are_refused_one_by_one(fresh_server: RawServer) -> None:
@@ -149,16 +153,16 @@ def _cancel(id: Any) -> dict[str, Any]:
 
 class TestCancelling:
     @pytest.mark.parametrize("id", [99, "99", None, 1.5, True, [], {}])
-    def test_an_unknown_call_changes_nothing(self, server: RawServer, id: Any) -> None:
-        server.send(_cancel(id))
+    def test_an_unknown_call_changes_nothing(self, still_working_server: RawServer, id: Any) -> None:
+        still_working_server.send(_cancel(id))
 
-    def test_no_call_at_all_changes_nothing(self, server: RawServer) -> None:
-        server.send({"jsonrpc": "2.0", "method": "notifications/cancelled"})
+    def test_no_call_at_all_changes_nothing(self, still_working_server: RawServer) -> None:
+        still_working_server.send({"jsonrpc": "2.0", "method": "notifications/cancelled"})
 
-    def test_a_finished_call_changes_nothing(self, server: RawServer) -> None:
-        server.send(server.tool(1, "echo", text="done"))
-        assert server.message()["id"] == 1
-        server.send(_cancel(1))
+    def test_a_finished_call_changes_nothing(self, still_working_server: RawServer) -> None:
+        still_working_server.send(still_working_server.tool(1, "echo", text="done"))
+        assert still_working_server.message()["id"] == 1
+        still_working_server.send(_cancel(1))
 
     def test_a_running_call_stops_its_handler_and_is_never_answered(self, fresh_server: RawServer) -> None:
         server = fresh_server
@@ -192,9 +196,9 @@ class TestCancelling:
         assert server.message()["id"] == 2
         server.still_works()
 
-    def test_a_handler_that_refuses_to_stop_is_not_answered(self, server: RawServer) -> None:
-        server.send(server.tool("stubborn", "refuse_to_stop"), _cancel("stubborn"))
-        server.still_works()
+    def test_a_handler_that_refuses_to_stop_is_not_answered(self, still_working_server: RawServer) -> None:
+        still_working_server.send(still_working_server.tool("stubborn", "refuse_to_stop"), _cancel("stubborn"))
+        still_working_server.still_works()
 
     def test_cancelling_one_call_of_a_batch_leaves_the_others_their_responses(self) -> None:
         with RawServer(NASTY) as server:
@@ -225,32 +229,32 @@ class TestAServerAsksItsClient:
         return HANDSHAKE
 
     @pytest.mark.parametrize("reply", GARBLED.values(), ids=GARBLED)
-    def test_a_malformed_reply_fails_the_request_that_waits(self, server: RawServer, reply: str) -> None:
-        server.send(server.tool(1, "ping_the_client"))
-        assert server.message() == {"jsonrpc": "2.0", "id": 77, "method": "ping"}
-        server.write(reply.encode() + b"\n")
-        result = server.message()
+    def test_a_malformed_reply_fails_the_request_that_waits(self, still_working_server: RawServer, reply: str) -> None:
+        still_working_server.send(still_working_server.tool(1, "ping_the_client"))
+        assert still_working_server.message() == {"jsonrpc": "2.0", "id": 77, "method": "ping"}
+        still_working_server.write(reply.encode() + b"\n")
+        result = still_working_server.message()
         assert (result["id"], result["result"]["content"][0]["text"][:14]) == (1, "InvalidAnswer:")
 
     @pytest.mark.parametrize("id", ["77", 77.0, 78, None, True])
-    def test_a_reply_with_another_id_is_not_taken_for_it(self, server: RawServer, id: Any) -> None:
-        server.send(server.tool(1, "ping_the_client"))
-        assert server.message()["id"] == 77
-        server.send({"jsonrpc": "2.0", "id": id, "result": {"from": "somebody else"}})
-        server.still_works()
-        server.send({"jsonrpc": "2.0", "id": 77, "result": {"right": True}})
-        assert server.answer(1)["result"]["content"][0]["text"] == "{'right': True}"
+    def test_a_reply_with_another_id_is_not_taken_for_it(self, still_working_server: RawServer, id: Any) -> None:
+        still_working_server.send(still_working_server.tool(1, "ping_the_client"))
+        assert still_working_server.message()["id"] == 77
+        still_working_server.send({"jsonrpc": "2.0", "id": id, "result": {"from": "somebody else"}})
+        still_working_server.still_works()
+        still_working_server.send({"jsonrpc": "2.0", "id": 77, "result": {"right": True}})
+        assert still_working_server.answer(1)["result"]["content"][0]["text"] == "{'right': True}"
 
-    def test_an_overlong_reply_fails_the_request_that_waits(self, server: RawServer) -> None:
-        server.send(server.tool(1, "ping_the_client"))
-        assert server.message()["id"] == 77
-        server.write(b'{"jsonrpc":"2.0","id":77,"result":{"x":"' + b"x" * 17_000_000 + b'"}}\n')
-        assert "too long" in server.answer(1)["result"]["content"][0]["text"]
+    def test_an_overlong_reply_fails_the_request_that_waits(self, still_working_server: RawServer) -> None:
+        still_working_server.send(still_working_server.tool(1, "ping_the_client"))
+        assert still_working_server.message()["id"] == 77
+        still_working_server.write(b'{"jsonrpc":"2.0","id":77,"result":{"x":"' + b"x" * 17_000_000 + b'"}}\n')
+        assert "too long" in still_working_server.answer(1)["result"]["content"][0]["text"]
 
-    def test_no_reply_is_a_timeout_and_the_client_is_told(self, server: RawServer) -> None:
-        server.send(server.tool(1, "ping_the_client", seconds=0.05))
-        assert server.message()["id"] == 77
-        told, answer = server.message(), server.message()
+    def test_no_reply_is_a_timeout_and_the_client_is_told(self, still_working_server: RawServer) -> None:
+        still_working_server.send(still_working_server.tool(1, "ping_the_client", seconds=0.05))
+        assert still_working_server.message()["id"] == 77
+        told, answer = still_working_server.message(), still_working_server.message()
         assert (told["method"], told["params"]["requestId"]) == ("notifications/cancelled", 77)
         assert answer["result"]["content"][0]["text"].startswith("Timeout: ")
 

@@ -37,8 +37,8 @@ def code_and_id(answer: dict[str, Any]) -> tuple[int, Any]:
         pytest.param(b"NaN", id="NaN"),
     ],
 )
-def test_what_is_no_json_gets_a_parse_error_without_an_id(server: RawServer, line: bytes) -> None:
-    assert code_and_id(refused(server, line)) == (PARSE_ERROR, "none")
+def test_what_is_no_json_gets_a_parse_error_without_an_id(still_working_server: RawServer, line: bytes) -> None:
+    assert code_and_id(refused(still_working_server, line)) == (PARSE_ERROR, "none")
 
 
 def test_a_parse_error_carries_a_null_id_before_the_first_contact_and_where_the_revision_wants_one() -> None:
@@ -65,20 +65,24 @@ def test_a_parse_error_carries_a_null_id_before_the_first_contact_and_where_the_
         pytest.param(b"[" * 100_000, id="100,000 open brackets"),
     ],
 )
-def test_a_value_nobody_can_read_is_refused_with_the_id_of_its_request(server: RawServer, value: bytes) -> None:
+def test_a_value_nobody_can_read_is_refused_with_the_id_of_its_request(
+    still_working_server: RawServer, value: bytes
+) -> None:
     line = b'{"jsonrpc":"2.0","id":5,"method":"ping","params":{"x":%b}}' % value
-    assert code_and_id(refused(server, line)) == (PARSE_ERROR, 5)
+    assert code_and_id(refused(still_working_server, line)) == (PARSE_ERROR, 5)
 
 
 @pytest.mark.parametrize("digits", [6_000, 100_000])
-def test_an_id_that_is_too_long_to_read_is_not_sent_back(server: RawServer, digits: int) -> None:
+def test_an_id_that_is_too_long_to_read_is_not_sent_back(still_working_server: RawServer, digits: int) -> None:
     line = b'{"jsonrpc":"2.0","id":%b,"method":"ping"}' % (b"9" * digits)
-    assert code_and_id(refused(server, line)) == (PARSE_ERROR, "none")
+    assert code_and_id(refused(still_working_server, line)) == (PARSE_ERROR, "none")
 
 
-def test_a_large_integer_id_comes_back_as_it_was(server: RawServer) -> None:
-    server.send(server.request(2**100, "tools/call", {"name": "echo", "arguments": {"text": "hi"}}))
-    assert server.answer(2**100)["result"]["content"][0]["text"] == "hi"
+def test_a_large_integer_id_comes_back_as_it_was(still_working_server: RawServer) -> None:
+    still_working_server.send(
+        still_working_server.request(2**100, "tools/call", {"name": "echo", "arguments": {"text": "hi"}})
+    )
+    assert still_working_server.answer(2**100)["result"]["content"][0]["text"] == "hi"
 
 
 @pytest.mark.parametrize(
@@ -99,28 +103,28 @@ def test_a_line_of_50_mb_is_refused_as_it_goes_by(fresh_server: RawServer, head:
     assert memory(server.pid, "VmHWM") - before < 45, "more than the limit was kept"
 
 
-def test_a_line_just_below_the_limit_is_served(server: RawServer) -> None:
+def test_a_line_just_below_the_limit_is_served(still_working_server: RawServer) -> None:
     text = "x" * (16 * 1024 * 1024 - 1024)
-    server.send(server.tool(1, "echo", text=text))
-    assert server.answer(1)["result"]["content"][0]["text"] == text
+    still_working_server.send(still_working_server.tool(1, "echo", text=text))
+    assert still_working_server.answer(1)["result"]["content"][0]["text"] == text
 
 
-def test_the_last_of_duplicate_keys_counts(server: RawServer) -> None:
-    request = json.dumps(server.tool(2, "echo", text="second"))[1:-1].encode()
-    server.write(b'{"jsonrpc":"1.0","id":1,"method":"no/such",' + request + b"}\n")
-    answer = server.message()
+def test_the_last_of_duplicate_keys_counts(still_working_server: RawServer) -> None:
+    request = json.dumps(still_working_server.tool(2, "echo", text="second"))[1:-1].encode()
+    still_working_server.write(b'{"jsonrpc":"1.0","id":1,"method":"no/such",' + request + b"}\n")
+    answer = still_working_server.message()
     assert (answer["id"], answer["result"]["content"][0]["text"]) == (2, "second")
 
 
 @pytest.mark.parametrize("line", [b"5", b'"ping"', b"null", b"true", b"{}", b"[]", b"[1]"])
-def test_json_that_is_no_message_is_an_invalid_request(server: RawServer, line: bytes) -> None:
-    assert code_and_id(refused(server, line)) == (INVALID_REQUEST, "none")
+def test_json_that_is_no_message_is_an_invalid_request(still_working_server: RawServer, line: bytes) -> None:
+    assert code_and_id(refused(still_working_server, line)) == (INVALID_REQUEST, "none")
 
 
 @pytest.mark.parametrize("id", [b"null", b"1.0", b"1.5", b"true", b"false", b"{}", b"[1]"])
-def test_an_id_that_is_no_id_is_an_invalid_request(server: RawServer, id: bytes) -> None:
+def test_an_id_that_is_no_id_is_an_invalid_request(still_working_server: RawServer, id: bytes) -> None:
     line = b'{"jsonrpc":"2.0","id":%b,"method":"ping"}' % id
-    assert code_and_id(refused(server, line)) == (INVALID_REQUEST, "none")
+    assert code_and_id(refused(still_working_server, line)) == (INVALID_REQUEST, "none")
 
 
 @pytest.mark.parametrize(
@@ -135,12 +139,12 @@ def test_an_id_that_is_no_id_is_an_invalid_request(server: RawServer, id: bytes)
         pytest.param(b'{"jsonrpc":"2.0","id":8}', id="no method"),
     ],
 )
-def test_a_request_of_the_wrong_shape_is_answered_under_its_id(server: RawServer, line: bytes) -> None:
-    assert code_and_id(refused(server, line)) == (INVALID_REQUEST, 8)
+def test_a_request_of_the_wrong_shape_is_answered_under_its_id(still_working_server: RawServer, line: bytes) -> None:
+    assert code_and_id(refused(still_working_server, line)) == (INVALID_REQUEST, 8)
 
 
-def test_an_unknown_method_is_not_found(server: RawServer) -> None:
-    answer = refused(server, json.dumps(server.request("a", "no/such")).encode())
+def test_an_unknown_method_is_not_found(still_working_server: RawServer) -> None:
+    answer = refused(still_working_server, json.dumps(still_working_server.request("a", "no/such")).encode())
     assert code_and_id(answer) == (METHOD_NOT_FOUND, "a")
 
 
@@ -156,9 +160,9 @@ def test_an_unknown_method_is_not_found(server: RawServer) -> None:
         ),
     ],
 )
-def test_a_notification_that_means_nothing_is_passed_over(server: RawServer, line: bytes) -> None:
-    server.write(line + b"\n")
-    server.still_works()
+def test_a_notification_that_means_nothing_is_passed_over(still_working_server: RawServer, line: bytes) -> None:
+    still_working_server.write(line + b"\n")
+    still_working_server.still_works()
 
 
 @pytest.mark.parametrize(
@@ -173,9 +177,9 @@ def test_a_notification_that_means_nothing_is_passed_over(server: RawServer, lin
         pytest.param(b'{"jsonrpc":"2.0","result":{}}', id="result without an id"),
     ],
 )
-def test_a_response_to_nobody_is_passed_over(server: RawServer, line: bytes) -> None:
-    server.write(line + b"\n")
-    server.still_works()
+def test_a_response_to_nobody_is_passed_over(still_working_server: RawServer, line: bytes) -> None:
+    still_working_server.write(line + b"\n")
+    still_working_server.still_works()
 
 
 def test_an_id_in_flight_is_refused_and_the_first_call_goes_on(fresh_server: RawServer) -> None:
@@ -221,9 +225,9 @@ def test_initialize_does_not_exist_where_every_request_stands_alone() -> None:
         server.still_works()
 
 
-def test_a_thousand_kinds_of_garbage_leave_no_mark(server: RawServer) -> None:
-    good = json.dumps(server.tool(1, "echo", text="hi")).encode()
-    server.write(b"".join(good[:cut] + b"\n" for cut in range(1, len(good))))
+def test_a_thousand_kinds_of_garbage_leave_no_mark(still_working_server: RawServer) -> None:
+    good = json.dumps(still_working_server.tool(1, "echo", text="hi")).encode()
+    still_working_server.write(b"".join(good[:cut] + b"\n" for cut in range(1, len(good))))
     for _ in range(1, len(good)):
-        assert "error" in server.message()
-    server.still_works()
+        assert "error" in still_working_server.message()
+    still_working_server.still_works()

@@ -32,35 +32,35 @@ def ping(id: int) -> dict[str, Any]:
 
 
 class TestFraming:
-    def test_crlf_ends_a_line_as_well(self, server: RawServer) -> None:
-        server.write(lines(server.tool(1, "echo", text="hi")).replace(b"\n", b"\r\n"))
-        assert server.message()["id"] == 1
+    def test_crlf_ends_a_line_as_well(self, still_working_server: RawServer) -> None:
+        still_working_server.write(lines(still_working_server.tool(1, "echo", text="hi")).replace(b"\n", b"\r\n"))
+        assert still_working_server.message()["id"] == 1
 
-    def test_blank_lines_mean_nothing(self, server: RawServer) -> None:
-        server.write(b"\n\r\n\n" + lines(server.tool(1, "echo", text="hi")) + b"\n\r\n")
-        assert server.message()["id"] == 1
+    def test_blank_lines_mean_nothing(self, still_working_server: RawServer) -> None:
+        still_working_server.write(b"\n\r\n\n" + lines(still_working_server.tool(1, "echo", text="hi")) + b"\n\r\n")
+        assert still_working_server.message()["id"] == 1
 
-    def test_blanks_around_a_message_mean_nothing(self, server: RawServer) -> None:
-        server.write(b" \t" + lines(server.tool(1, "echo", text="hi")).rstrip() + b" \t\n")
-        assert server.message()["id"] == 1
+    def test_blanks_around_a_message_mean_nothing(self, still_working_server: RawServer) -> None:
+        still_working_server.write(b" \t" + lines(still_working_server.tool(1, "echo", text="hi")).rstrip() + b" \t\n")
+        assert still_working_server.message()["id"] == 1
 
-    def test_a_message_may_arrive_byte_by_byte(self, server: RawServer) -> None:
-        for byte in lines(server.tool(1, "echo", text="hä")):
-            server.write(bytes([byte]))
-        assert server.message()["result"]["content"][0]["text"] == "hä"
+    def test_a_message_may_arrive_byte_by_byte(self, still_working_server: RawServer) -> None:
+        for byte in lines(still_working_server.tool(1, "echo", text="hä")):
+            still_working_server.write(bytes([byte]))
+        assert still_working_server.message()["result"]["content"][0]["text"] == "hä"
 
-    def test_many_messages_may_arrive_at_once(self, server: RawServer) -> None:
-        server.send(*(server.tool(n, "echo", text=str(n)) for n in range(200)))
-        assert {server.message()["id"] for _ in range(200)} == set(range(200))
+    def test_many_messages_may_arrive_at_once(self, still_working_server: RawServer) -> None:
+        still_working_server.send(*(still_working_server.tool(n, "echo", text=str(n)) for n in range(200)))
+        assert {still_working_server.message()["id"] for _ in range(200)} == set(range(200))
 
     def test_the_last_line_needs_no_newline(self, fresh_server: RawServer) -> None:
         fresh_server.write(lines(fresh_server.tool(1, "echo", text="last")).rstrip())
         fresh_server.close_input()
         assert fresh_server.message()["result"]["content"][0]["text"] == "last"
 
-    def test_a_newline_inside_a_text_never_breaks_a_line(self, server: RawServer) -> None:
+    def test_a_newline_inside_a_text_never_breaks_a_line(self, still_working_server: RawServer) -> None:
         text = "one\ntwo\r\nthree\u2028four\u0085"
-        assert server.call("echo", text=text)["content"][0]["text"] == text
+        assert still_working_server.call("echo", text=text)["content"][0]["text"] == text
 
 
 class TestAReaderThatStopsReading:

@@ -13,8 +13,8 @@ import pytest
 
 from dovetail import Client
 from tests.interop.peers import HANDSHAKE, PROGRAMS, node_program, python_program
+from tests.support.cuttable_relay import Relay
 from tests.support.http import serving_command, serving_program
-from tests.support.relay import Relay
 
 pytestmark = pytest.mark.interop
 

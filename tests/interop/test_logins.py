@@ -12,7 +12,7 @@ from dovetail import Client, Context, Introspection, JWTVerifier, OAuth, Server,
 from dovetail.testing import DevAuth
 from tests.interop.peers import python_program
 from tests.support.http import free_port, listening, serving, serving_command, url_of
-from tests.support.visitor import Visitor
+from tests.support.login_browser import LoginBrowser
 
 pytestmark = pytest.mark.interop
 
@@ -60,7 +60,7 @@ async def test_their_client_logs_in_at_our_server(version: str, ends: str) -> No
     async with (
         auth.serving(),
         serving(protected(verifier(auth, url)).asgi(), sock),
-        Visitor() as visitor,
+        LoginBrowser() as visitor,
     ):
         pipe = asyncio.subprocess.PIPE
         words = [*python_program(version, "mcp_login.py"), url, BACK]
@@ -88,7 +88,7 @@ async def test_their_client_logs_in_at_our_server(version: str, ends: str) -> No
 
 async def test_our_client_logs_in_at_their_server() -> None:
     pages: list[str] = []
-    async with DevAuth().serving() as auth, Visitor() as visitor:
+    async with DevAuth().serving() as auth, LoginBrowser() as visitor:
         command = [*python_program("mcp", "mcp_protected_server.py"), auth.issuer, str(free_port())]
 
         async def open_page(url: str) -> str:

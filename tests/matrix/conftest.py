@@ -14,7 +14,7 @@ from dovetail.protocol.revisions import REVISIONS
 from tests.conftest import PATIENCE
 from tests.matrix.setting import WAYS, ClientNotes, Ground, Setting, Transport, reached, setting, target
 from tests.support.oracle import Oracle
-from tests.support.site import applications
+from tests.support.shared_uvicorn import applications
 
 
 class Loop:

@@ -22,10 +22,10 @@ from tests.matrix import everything, odd_servers
 from tests.matrix.odd_servers import SERVERS, OddServer
 from tests.support.oracle import Oracle
 from tests.support.raw_channels import raw_channel
+from tests.support.raw_peer import RawPeer
 from tests.support.raw_servers import RawHttpServer, RawServer, RawSseServer, websocket_server
-from tests.support.site import Applications, Observed
+from tests.support.shared_uvicorn import Applications, Observed
 from tests.support.waiting import until
-from tests.support.wire import Wire
 
 Transport = Literal["memory", "stdio", "http", "sse", "websocket", "unix", "tcp"]
 SCRIPT = str(Path(everything.__file__).resolve())
@@ -343,7 +343,7 @@ async def facing(
 
 
 @contextlib.asynccontextmanager
-async def wired(place: Any, revision: str | None, *, greet: bool = True) -> AsyncGenerator[tuple[Wire, Oracle]]:
+async def wired(place: Any, revision: str | None, *, greet: bool = True) -> AsyncGenerator[tuple[RawPeer, Oracle]]:
     """A raw connection, past the handshake where the revision has one; only the server is judged."""
     oracle = new_oracle(judge={"server"})
     async with reached(place) as (where, *_):
@@ -356,7 +356,7 @@ async def wired(place: Any, revision: str | None, *, greet: bool = True) -> Asyn
         else:
             channel, theirs = memory_pair()
             serving = asyncio.create_task(where.serve(theirs))
-        wire = Wire(channel, oracle, revision)
+        wire = RawPeer(channel, oracle, revision)
         try:
             if greet and revision is not None and era(revision) == "handshake":
                 await wire.shake_hands(revision)

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from dovetail.protocol.revisions import HANDSHAKE, REVISIONS
+from tests.support.closed_schema import spec_folder
 from tests.support.oracle import Oracle
-from tests.support.strict import spec_folder
 
 NOT_CHECKED = (
     "NOT CHECKED: no message of this run was held against an official schema. "

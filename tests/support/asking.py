@@ -1,4 +1,4 @@
-"""Driving rounds by hand: the bare result of each request, and the retry that answers it."""
+"""Hand-driven input_required rounds: the raw result of each request, and the retry with responses."""
 
 from typing import Any
 

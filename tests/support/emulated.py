@@ -1,4 +1,4 @@
-"""A program at a real pseudo-terminal, and the screen that a person would see there."""
+"""A program at a pseudo-terminal, with an emulated screen."""
 
 from __future__ import annotations
 

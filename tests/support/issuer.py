@@ -1,4 +1,4 @@
-"""A small issuer of tokens over real HTTP: metadata, keys and introspection, which counts what it is asked for."""
+"""A small token issuer over HTTP: metadata, keys and introspection, with request counts."""
 
 from __future__ import annotations
 

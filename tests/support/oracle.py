@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 from dovetail.protocol.envelope import SUBSCRIPTION_ID, VERSION
 from dovetail.protocol.revisions import NEWEST_HANDSHAKE, REVISIONS
-from tests.support.strict import StrictSchema, spec_folder, strict_schema
+from tests.support.closed_schema import ClosedSchema, closed_schema, spec_folder
 
 Side = Literal["client", "server"]
 OTHER: dict[Side, Side] = {"client": "server", "server": "client"}
@@ -248,7 +248,7 @@ class Oracle:
             yield from judge(schema, revision, asked, body)
 
     def _judge_error(
-        self, schema: StrictSchema, revision: str, asked: Asked | None, body: dict[str, Any]
+        self, schema: ClosedSchema, revision: str, asked: Asked | None, body: dict[str, Any]
     ) -> Iterator[str]:
         shape = "JSONRPCError" if "JSONRPCError" in schema.definitions else "JSONRPCErrorResponse"
         if asked is None:
@@ -267,7 +267,7 @@ class Oracle:
             yield f"on {revision} there is no error code {code}"
 
     def _judge_result(
-        self, schema: StrictSchema, revision: str, asked: Asked | None, body: dict[str, Any]
+        self, schema: ClosedSchema, revision: str, asked: Asked | None, body: dict[str, Any]
     ) -> Iterator[str]:
         response = "JSONRPCResultResponse" if "JSONRPCResultResponse" in schema.definitions else "JSONRPCResponse"
         yield from schema.problems(response, body)
@@ -328,8 +328,8 @@ class Oracle:
         elif asked.answered and sender == self._here:
             yield "a request was cancelled after its answer had come"
 
-    def _schema(self, revision: str) -> StrictSchema | None:
-        return None if self._spec is None else strict_schema(self._spec, revision)
+    def _schema(self, revision: str) -> ClosedSchema | None:
+        return None if self._spec is None else closed_schema(self._spec, revision)
 
 
 def _judge_progress(asked: Asked | None, params: dict[str, Any]) -> Iterator[str]:

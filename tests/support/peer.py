@@ -1,4 +1,4 @@
-"""The other end of a connection, by hand, and a service that does what a test says."""
+"""A hand-written peer of a connection, and a service that the test scripts."""
 
 from __future__ import annotations
 

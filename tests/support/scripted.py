@@ -1,4 +1,4 @@
-"""Servers that do what a test says, message by message, at the other end of a client in memory."""
+"""Scripted servers for clients in memory: the test decides each message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server and a client of it written by hand, over memory: what really goes over the wire."""
+"""A server and a hand-written client over memory, for tests of the messages themselves."""
 
 from __future__ import annotations
 

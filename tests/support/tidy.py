@@ -1,4 +1,4 @@
-"""Seeing that a test leaves nothing behind: no process, no descriptor, no task, no thread."""
+"""Leak checks: processes, descriptors, tasks and threads that a test leaves behind."""
 
 from __future__ import annotations
 

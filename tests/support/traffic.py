@@ -24,9 +24,9 @@ from dovetail.server.http.asgi_app import Endpoint
 from dovetail.server.http.sessions import HttpSession
 from dovetail.server.http.stateless import OneWay
 from dovetail.server.session import ServerSession
+from tests.support.closed_schema import closed_schema, spec_folder
 from tests.support.oracle import OTHER, Asked, Oracle, Side, _key, _params
-from tests.support.site import Observed
-from tests.support.strict import spec_folder, strict_schema
+from tests.support.shared_uvicorn import Observed
 
 ASIDE = Path(__file__).parent / "aside"
 MOST_MESSAGES = 5_000
@@ -186,7 +186,7 @@ class Traffic:
     def __init__(self) -> None:
         folder = spec_folder()
         assert folder is not None
-        schemas = [strict_schema(folder, revision) for revision in REVISIONS]
+        schemas = [closed_schema(folder, revision) for revision in REVISIONS]
         unions = ("ClientRequest", "ServerRequest", "ClientNotification", "ServerNotification")
         self.extension_methods = Everything(*(m for each in schemas for union in unions for m in each.members(union)))
         self.heard: dict[Listener, None] = {}

@@ -1,4 +1,4 @@
-"""A server over HTTP whose tools wait for the test, tell, ask and flood, and say how they ended."""
+"""A server over HTTP whose tools the test controls: they wait, log, elicit, flood, and record how they ended."""
 
 from __future__ import annotations
 

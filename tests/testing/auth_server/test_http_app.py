@@ -16,14 +16,14 @@ from dovetail.runtime.oauth_http import OAuthHttp
 from dovetail.testing import DevAuth
 from dovetail.transports.http.contract import HttpOptions
 from tests.support.http import serving
-from tests.support.visitor import Page, Visitor
+from tests.support.login_browser import LoginBrowser, Page
 from tests.testing.auth_server.asks import BACK, FIELDS, RESOURCE, VERIFIER
 
 
 class Town:
     """The server, and a user with a browser."""
 
-    def __init__(self, auth: DevAuth, visitor: Visitor) -> None:
+    def __init__(self, auth: DevAuth, visitor: LoginBrowser) -> None:
         self.auth = auth
         self.visitor = visitor
 
@@ -47,7 +47,7 @@ async def town(**options: Any) -> AsyncIterator[Town]:
     auth = DevAuth(**options)
     auth.add_client("desk", redirect_uris=[BACK], name="<b>Desk</b>")
     auth.add_client("robot", secret="secret")
-    async with auth.serving(), Visitor() as visitor:
+    async with auth.serving(), LoginBrowser() as visitor:
         yield Town(auth, visitor)
 
 
@@ -64,7 +64,7 @@ async def test_clients_find_it_at_every_well_known_place() -> None:
             auth = DevAuth(url + path, scopes=["read"])
             async with serving(auth.asgi()) as there:
                 place = there + "/.well-known/oauth-authorization-server" + path
-                async with Visitor() as visitor:
+                async with LoginBrowser() as visitor:
                     assert json.loads((await visitor.get(place)).text)["issuer"] == url + path
                     for other in (
                         "/.well-known/openid-configuration" + path,
@@ -151,7 +151,7 @@ async def test_what_a_client_says_is_escaped_and_pages_cannot_be_framed() -> Non
 
 
 async def test_a_form_of_another_browser_is_refused() -> None:
-    async with town() as here, Visitor() as stranger:
+    async with town() as here, LoginBrowser() as stranger:
         login = await here.visitor.get(here.page())
         refused = await stranger.submit(login, user="eve")
         assert refused.status == 400 and "another browser" in refused.text

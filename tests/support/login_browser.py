@@ -1,4 +1,4 @@
-"""A user with a browser that knows no scripts: follows the pages of a login by hand, cookies and forms included."""
+"""A browser without JavaScript for login pages: cookies, forms and redirects."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Page:
         return self.headers["location"]
 
 
-class Visitor:
+class LoginBrowser:
     """One browser, which follows no redirects by itself."""
 
     def __init__(self) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 from dovetail import Context, InputRequired, Server
 
-rounds = Server("rounds")
+input_required_tools = Server("input-required-tools")
 
 
 def form(field: str, kind: str = "string") -> dict[str, Any]:
@@ -12,7 +12,7 @@ def form(field: str, kind: str = "string") -> dict[str, Any]:
     return {"type": "object", "properties": {field: {"type": kind}}, "required": [field]}
 
 
-@rounds.tool
+@input_required_tools.tool
 async def test_input_required_result_elicitation(ctx: Context) -> str | InputRequired:
     """Ask for a name, keeping nothing between the rounds."""
     answer = ctx.answers.get("user_name")
@@ -21,7 +21,7 @@ async def test_input_required_result_elicitation(ctx: Context) -> str | InputReq
     return f"Hello, {answer.content['name']}!"
 
 
-@rounds.tool
+@input_required_tools.tool
 async def test_input_required_result_sampling(ctx: Context) -> str | InputRequired:
     """Ask the client's model, keeping nothing between the rounds."""
     if "capital_question" not in ctx.answers:
@@ -30,7 +30,7 @@ async def test_input_required_result_sampling(ctx: Context) -> str | InputRequir
     return ctx.answers["capital_question"].text
 
 
-@rounds.tool
+@input_required_tools.tool
 async def test_input_required_result_list_roots(ctx: Context) -> str | InputRequired:
     """Ask for the roots, keeping nothing between the rounds."""
     if "client_roots" not in ctx.answers:
@@ -38,7 +38,7 @@ async def test_input_required_result_list_roots(ctx: Context) -> str | InputRequ
     return " ".join(root.uri for root in ctx.answers["client_roots"].roots)
 
 
-@rounds.tool
+@input_required_tools.tool
 async def test_input_required_result_request_state(ctx: Context) -> str | InputRequired:
     """Ask for consent and keep a state meanwhile."""
     if "confirm" not in ctx.answers:
@@ -46,13 +46,13 @@ async def test_input_required_result_request_state(ctx: Context) -> str | InputR
     return "state-ok" if ctx.state == "asked" else "the state is not the one that was given"
 
 
-@rounds.tool
+@input_required_tools.tool
 async def test_input_required_result_tampered_state(ctx: Context) -> str | InputRequired:
     """Ask for consent and keep a state that nobody can change."""
     return await test_input_required_result_request_state(ctx)
 
 
-@rounds.tool
+@input_required_tools.tool
 async def test_input_required_result_capabilities(ctx: Context) -> str | InputRequired:
     """Ask for whatever the client can answer, and for nothing else."""
     if ctx.answers:
@@ -65,7 +65,7 @@ async def test_input_required_result_capabilities(ctx: Context) -> str | InputRe
     return InputRequired(questions)
 
 
-@rounds.prompt
+@input_required_tools.prompt
 async def test_input_required_result_prompt(ctx: Context) -> str | InputRequired:
     """Ask for the context before giving a prompt."""
     if "user_context" not in ctx.answers:

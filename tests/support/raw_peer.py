@@ -1,4 +1,4 @@
-"""A peer without manners: it sends whatever it is told to, right or wrong, and shows what comes back."""
+"""A peer that sends any message, valid or not, and shows what comes back."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ from tests.support.oracle import Oracle
 INFO = {"name": "wire", "version": "1"}
 
 
-class Wire:
+class RawPeer:
     """The client's end of a channel, message by message; everything is shown to an oracle too."""
 
     def __init__(self, channel: Channel, oracle: Oracle, revision: str | None) -> None:

@@ -1,4 +1,4 @@
-"""A relay between a client and a server on the loopback whose connections a test can cut."""
+"""A TCP relay whose connections a test can cut."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One real uvicorn for many applications, each below a path of its own, and an observer of what goes in and out."""
+"""One uvicorn for many applications, each under its own path, and an observer of its traffic."""
 
 from __future__ import annotations
 

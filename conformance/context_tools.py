@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from dovetail import Context, Param, Server
 
-asking = Server("asking")
+context_tools = Server("context-tools")
 
 
 @dataclass
@@ -62,48 +62,48 @@ ENUMS: dict[str, Any] = {
 }
 
 
-@asking.tool
+@context_tools.tool
 async def test_sampling(prompt: str, ctx: Context) -> str:
     """Ask the client's model."""
     reply = await ctx.sample(prompt, max_tokens=100)
     return f"LLM response: {reply.text}"
 
 
-@asking.tool
+@context_tools.tool
 async def test_elicitation(message: str, ctx: Context) -> str:
     """Ask the user for a name and an address."""
     answer = await ctx.elicit(message, Account)
     return f"User response: action={answer.action}, content={answer.data}"
 
 
-@asking.tool
+@context_tools.tool
 async def test_elicitation_sep1034_defaults(ctx: Context) -> str:
     """Ask the user with a default for each kind of field."""
     answer = await ctx.elicit("Please review the defaults", Person)
     return f"Elicitation completed: action={answer.action}, content={answer.data}"
 
 
-@asking.tool
+@context_tools.tool
 async def test_elicitation_sep1330_enums(ctx: Context) -> str:
     """Ask the user with each kind of choice."""
     answer = await ctx.elicit("Please choose", ENUMS)
     return f"Elicitation completed: action={answer.action}, content={answer.data}"
 
 
-@asking.tool
+@context_tools.tool
 async def test_missing_capability(ctx: Context) -> str:
     """Ask the client's model, which the client has to have declared."""
     return (await ctx.sample("Anything", max_tokens=10)).text
 
 
-@asking.tool
+@context_tools.tool
 async def test_streaming_elicitation(ctx: Context) -> str:
     """Report progress and ask the user."""
     await ctx.progress(1, 2)
     return (await ctx.elicit("Go on?", bool)).action
 
 
-@asking.tool
+@context_tools.tool
 async def test_input_required_result_multiple_inputs(ctx: Context) -> str:
     """Ask the user, the model and for the roots, all in one round."""
     name, greeting, roots = await asyncio.gather(
@@ -114,7 +114,7 @@ async def test_input_required_result_multiple_inputs(ctx: Context) -> str:
     return f"{greeting.text}, {name.data['name']}, at {len(roots)} roots"
 
 
-@asking.tool
+@context_tools.tool
 async def test_input_required_result_multi_round(ctx: Context) -> str:
     """Ask one thing after the other."""
     name = await ctx.elicit("Step 1: What is your name?", NAME, key="step1")

@@ -1,4 +1,4 @@
-"""The official schemas, closed: a field that a revision does not define is an error too."""
+"""The official schemas with additional properties forbidden: a field that a revision does not define is an error."""
 
 import copy
 import os
@@ -18,7 +18,7 @@ FORGOTTEN = {"StringSchema": "pattern"}
 """Fields that a page shows (2025-11-25 client/elicitation) and no schema has; who does not know them loses nothing."""
 
 
-class StrictSchema(Official):
+class ClosedSchema(Official):
     """One revision's schema, and the same closed.
 
     `problems` holds a message against a definition as published, `strict_problems` against the closed one.
@@ -126,5 +126,5 @@ def spec_folder() -> Path | None:
 
 
 @cache
-def strict_schema(folder: Path, revision: str) -> StrictSchema:
-    return StrictSchema(folder / revision / "schema.json")
+def closed_schema(folder: Path, revision: str) -> ClosedSchema:
+    return ClosedSchema(folder / revision / "schema.json")
