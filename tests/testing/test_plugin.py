@@ -299,7 +299,7 @@ def test_plain(mcp_blocking, mcp_script): ...
 
 def test_a_plain_test_cannot_take_the_async_client(folder: Folder) -> None:
     folder.write("test_it.py", "def test_it(mcp_client): ...")
-    assert "another one takes mcp_blocking" in folder.fails()
+    assert "use mcp_blocking in others" in folder.fails()
 
 
 def test_async_tests_without_a_client_are_left_to_other_plugins(folder: Folder) -> None:
