@@ -21,7 +21,16 @@ from dovetail.client.auth.oauth import OAuth
 from dovetail.runtime.oauth_http import OAuthHttp
 from dovetail.server.auth.verifiers import Introspection, JWTVerifier
 from dovetail.transports.http.contract import HttpOptions
-from tests.attacks.stage import AUTHORIZATION_SERVER, PROTECTED, Seen, Stranger, card, logging_in, scene, strange
+from tests.attacks.attack_setup import (
+    AUTHORIZATION_SERVER,
+    PROTECTED,
+    AttackerServer,
+    SeenRequest,
+    attacker_server,
+    login_scene,
+    oauth_login,
+    server_metadata,
+)
 
 MACHINE_ROOM = [
     "https://169.254.169.254",
@@ -85,15 +94,15 @@ def roads(monkeypatch: pytest.MonkeyPatch) -> Roads:
     return Roads(monkeypatch)
 
 
-def wanting(attacker: Stranger, header: str = "") -> None:
+def wanting(attacker: AttackerServer, header: str = "") -> None:
     attacker.poses(f"{attacker.url}/mcp")
     attacker.pages["/mcp"] = (401, {"www-authenticate": f"Bearer {header}".strip()}, b"")
 
 
-async def refused(attacker: Stranger, roads: Roads, auth: OAuth | None = None) -> None:
+async def refused(attacker: AttackerServer, roads: Roads, auth: OAuth | None = None) -> None:
     """Open a client at the attacker's server: it gives up, and has been nowhere else."""
     with pytest.raises(AuthorizationFailed):
-        await Client(f"{attacker.url}/mcp", auth=auth or logging_in()).open()
+        await Client(f"{attacker.url}/mcp", auth=auth or oauth_login()).open()
     assert set(roads.taken) == {"127.0.0.1"}
     attacker.learned_nothing()
     assert "/token" not in attacker.paths()
@@ -104,14 +113,14 @@ class TestTheMachineRoom:
 
     @pytest.mark.parametrize("place", MACHINE_ROOM)
     async def test_a_metadata_service_as_authorization_server_is_not_contacted(self, place: str, roads: Roads) -> None:
-        async with strange() as attacker:
+        async with attacker_server() as attacker:
             wanting(attacker)
             attacker.pages[PROTECTED] = {"resource": f"{attacker.url}/mcp", "authorization_servers": [place]}
             await refused(attacker, roads)
 
     @pytest.mark.parametrize("place", MACHINE_ROOM)
     async def test_a_metadata_service_as_resource_metadata_is_not_contacted(self, place: str, roads: Roads) -> None:
-        async with strange() as attacker:
+        async with attacker_server() as attacker:
             wanting(attacker, f'resource_metadata="{place}/latest/meta-data"')
             await refused(attacker, roads)
 
@@ -120,9 +129,9 @@ class TestTheMachineRoom:
     async def test_a_metadata_service_as_token_endpoint_is_not_contacted(
         self, field: str, place: str, roads: Roads
     ) -> None:
-        async with strange() as attacker:
+        async with attacker_server() as attacker:
             wanting(attacker)
-            attacker.pages[AUTHORIZATION_SERVER] = card(attacker.url, **{field: f"{place}/x"})
+            attacker.pages[AUTHORIZATION_SERVER] = server_metadata(attacker.url, **{field: f"{place}/x"})
             await refused(attacker, roads, OAuth(ClientCredentials("a", secret="b")) if field[0] == "t" else None)
 
     @pytest.mark.parametrize("address", ["169.254.169.254", "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "10.0.0.1"])
@@ -131,7 +140,7 @@ class TestTheMachineRoom:
     ) -> None:
         roads.names = {"metadata.example": [[address]], "x.localhost": [[address]]}
         for place in ("https://metadata.example", "http://x.localhost:1"):
-            async with strange() as attacker:
+            async with attacker_server() as attacker:
                 wanting(attacker)
                 attacker.pages[PROTECTED] = {"resource": f"{attacker.url}/mcp", "authorization_servers": [place]}
                 await refused(attacker, roads)
@@ -139,15 +148,15 @@ class TestTheMachineRoom:
 
     async def test_a_redirect_to_a_metadata_service_is_not_followed(self, roads: Roads) -> None:
         for target in ("https://169.254.169.254/", "file:///etc/passwd", "//169.254.169.254/", "gopher://127.0.0.1/"):
-            async with strange() as attacker:
+            async with attacker_server() as attacker:
                 wanting(attacker)
                 attacker.pages[AUTHORIZATION_SERVER] = (302, {"location": target}, b"")
                 await refused(attacker, roads)
 
     async def test_a_verifier_does_not_go_there_either(self, roads: Roads) -> None:
-        async with strange() as attacker:
+        async with attacker_server() as attacker:
             for place in MACHINE_ROOM[::4]:
-                told = card(attacker.url, jwks_uri=f"{place}/keys", introspection_endpoint=f"{place}/ask")
+                told = server_metadata(attacker.url, jwks_uri=f"{place}/keys", introspection_endpoint=f"{place}/ask")
                 attacker.pages[AUTHORIZATION_SERVER] = told
                 known: dict[str, Any] = {"issuer": attacker.url, "audience": "http://localhost/mcp"}
                 for check in (JWTVerifier(**known), Introspection(**known, client_id="us", client_secret="hush")):
@@ -159,7 +168,7 @@ class TestTheMachineRoom:
 
 class TestThisMachine:
     async def test_a_server_elsewhere_does_not_name_this_machine(self, roads: Roads) -> None:
-        async with strange() as inside:
+        async with attacker_server() as inside:
             fetcher = OAuthHttp("https://public.example/mcp", HttpOptions())
             port = inside.url.rpartition(":")[2]
             roads.names = {"public.example": [["192.0.2.1"]], "inside.example": [["127.0.0.1"]]}
@@ -175,11 +184,11 @@ class TestThisMachine:
 
     async def test_a_name_is_looked_up_once_and_that_address_is_used(self, roads: Roads) -> None:
         """DNS rebinding: a name stands for one address when it is checked, and for another when it is used."""
-        async with strange() as attacker, strange_at("127.0.0.2", attacker) as inside:
+        async with attacker_server() as attacker, strange_at("127.0.0.2", attacker) as inside:
             port = attacker.url.rpartition(":")[2]
             roads.names = {"moving.localhost": [["127.0.0.1"], ["127.0.0.2"]]}
             place = f"http://moving.localhost:{port}"
-            attacker.pages[AUTHORIZATION_SERVER] = card(place)
+            attacker.pages[AUTHORIZATION_SERVER] = server_metadata(place)
             found = await OAuthHttp(attacker.url, HttpOptions()).run(find_authorization_server(place))
             assert found.issuer == place
             assert roads.asked == ["moving.localhost"]
@@ -187,12 +196,12 @@ class TestThisMachine:
 
 
 @contextlib.asynccontextmanager
-async def strange_at(host: str, beside: Stranger) -> AsyncIterator[Stranger]:
+async def strange_at(host: str, beside: AttackerServer) -> AsyncIterator[AttackerServer]:
     """Another server at the same port of another loopback address."""
-    found = Stranger()
+    found = AttackerServer()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        found.seen.append(Seen("?", (await reader.readline()).decode(), "", {}, ""))
+        found.seen.append(SeenRequest("?", (await reader.readline()).decode(), "", {}, ""))
         writer.close()
 
     async with await asyncio.start_server(serve, host, int(beside.url.rpartition(":")[2])):
@@ -204,45 +213,45 @@ class TestRedirects:
 
     @pytest.mark.parametrize("page", [PROTECTED, AUTHORIZATION_SERVER])
     async def test_a_redirect_of_metadata_to_another_origin_is_not_followed(self, page: str) -> None:
-        async with scene() as place, strange() as attacker:
+        async with login_scene() as place, attacker_server() as attacker:
             attacker.poses(place.url)
             away = (302, {"location": f"{attacker.url}{page}"}, b"")
             if page == PROTECTED:
                 real = place.app[0]
                 place.app[0] = redirecting(real, page, attacker.url)
             else:
-                place.authority.pages[page] = away
+                place.authorization_server.pages[page] = away
             with pytest.raises(Untrusted, match="another origin"):
-                await Client(place.url, auth=logging_in()).open()
-            assert attacker.seen == [] and place.authority.grants == []
+                await Client(place.url, auth=oauth_login()).open()
+            assert attacker.seen == [] and place.authorization_server.grants == []
 
     @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
     async def test_a_redirect_of_a_token_endpoint_is_not_followed(self, status: int) -> None:
-        async with scene() as place, strange() as attacker:
-            for target in (attacker.url, f"{place.authority.url}/other"):
-                place.authority.pages["/token"] = (status, {"location": f"{target}/token"}, b"")
+        async with login_scene() as place, attacker_server() as attacker:
+            for target in (attacker.url, f"{place.authorization_server.url}/other"):
+                place.authorization_server.pages["/token"] = (status, {"location": f"{target}/token"}, b"")
                 with pytest.raises(AuthorizationFailed, match=str(status)):
-                    await Client(place.url, auth=logging_in()).open()
-            assert attacker.seen == [] and "/other/token" not in place.authority.paths()
+                    await Client(place.url, auth=oauth_login()).open()
+            assert attacker.seen == [] and "/other/token" not in place.authorization_server.paths()
 
     @pytest.mark.parametrize("status", [301, 302, 307, 308])
     async def test_a_redirect_of_the_server_gets_no_token(self, status: int) -> None:
-        async with scene() as place, strange() as attacker:
-            auth = logging_in()
+        async with login_scene() as place, attacker_server() as attacker:
+            auth = oauth_login()
             async with Client(place.url, auth=auth) as client:
                 await client.call("who")
                 place.app[0] = redirecting(place.app[0], "/mcp", attacker.url, status)
                 with pytest.raises(Exception, match=r"origin|redirect|answered"):
                     await client.call("who")
-            attacker.learned_nothing(place.authority)
+            attacker.learned_nothing(place.authorization_server)
             assert attacker.seen == []
 
     async def test_circular_redirects_end(self) -> None:
-        async with strange() as attacker:
+        async with attacker_server() as attacker:
             wanting(attacker)
             attacker.pages[AUTHORIZATION_SERVER] = (302, {"location": AUTHORIZATION_SERVER}, b"")
             with pytest.raises(AuthorizationFailed, match="redirects too often"):
-                await Client(f"{attacker.url}/mcp", auth=logging_in()).open()
+                await Client(f"{attacker.url}/mcp", auth=oauth_login()).open()
             assert attacker.paths().count(AUTHORIZATION_SERVER) <= 4
 
 
@@ -266,10 +275,10 @@ class TestWithoutEnd:
     @pytest.mark.parametrize("page", [PROTECTED, AUTHORIZATION_SERVER, "/register"])
     @pytest.mark.parametrize("packed", [False, True])
     async def test_a_document_that_is_too_large(self, page: str, packed: bool, roads: Roads) -> None:
-        async with strange() as attacker:
+        async with attacker_server() as attacker:
             wanting(attacker)
             large = json.dumps(
-                {**card(attacker.url), "client_id": "x", "more": "x" * (MAX_BODY * (40 if packed else 1))}
+                {**server_metadata(attacker.url), "client_id": "x", "more": "x" * (MAX_BODY * (40 if packed else 1))}
             )
             headers = {"content-type": "application/json", **({"content-encoding": "gzip"} if packed else {})}
             attacker.pages[page] = (200, headers, gzip.compress(large.encode()) if packed else large.encode())

@@ -12,7 +12,7 @@ from dovetail.auth.errors import AuthorizationFailed, Untrusted
 from dovetail.client.auth.browser_login import check_page, loopback
 from dovetail.client.auth.grants import BrowserLogin
 from dovetail.client.auth.oauth import OAuth
-from tests.attacks.stage import AUTHORIZATION_SERVER, Stranger, card, strange
+from tests.attacks.attack_setup import AUTHORIZATION_SERVER, AttackerServer, attacker_server, server_metadata
 from tests.support.waiting import until
 
 NOTES = """
@@ -30,7 +30,7 @@ def browser(tmp_path: Path) -> tuple[list[str], Path]:
     return [sys.executable, str(program), str(notes)], notes
 
 
-async def log_in(attacker: Stranger, words: list[str], told: list[str]) -> None:
+async def log_in(attacker: AttackerServer, words: list[str], told: list[str]) -> None:
     way = BrowserLogin(lambda: loopback(browser=words, tell=told.append, seconds=1.0), name="Dovetail")
     await Client(f"{attacker.url}/mcp", auth=OAuth(way)).open()
 
@@ -60,10 +60,10 @@ async def log_in(attacker: Stranger, words: list[str], told: list[str]) -> None:
 async def test_what_is_no_page_is_not_opened(page: str, tmp_path: Path) -> None:
     words, notes = browser(tmp_path)
     told: list[str] = []
-    async with strange() as attacker:
+    async with attacker_server() as attacker:
         attacker.poses(f"{attacker.url}/mcp")
         attacker.pages["/mcp"] = (401, {"www-authenticate": "Bearer"}, b"")
-        attacker.pages[AUTHORIZATION_SERVER] = card(attacker.url, authorization_endpoint=page)
+        attacker.pages[AUTHORIZATION_SERVER] = server_metadata(attacker.url, authorization_endpoint=page)
         with pytest.raises(AuthorizationFailed):
             await log_in(attacker, words, told)
         attacker.learned_nothing()
@@ -76,13 +76,13 @@ async def test_letters_that_mean_something_to_a_shell_mean_nothing(
     monkeypatch.chdir(tmp_path)
     words, notes = browser(tmp_path)
     told: list[str] = []
-    async with strange() as attacker:
+    async with attacker_server() as attacker:
         attacker.poses(f"{attacker.url}/mcp")
         attacker.pages["/mcp"] = (401, {"www-authenticate": "Bearer"}, b"")
         page = (
             f"{attacker.url}/a;touch${{IFS}}pwned`touch${{IFS}}pwned`|touch${{IFS}}pwned&&$(touch${{IFS}}pwned)'%PATH%"
         )
-        attacker.pages[AUTHORIZATION_SERVER] = card(attacker.url, authorization_endpoint=page)
+        attacker.pages[AUTHORIZATION_SERVER] = server_metadata(attacker.url, authorization_endpoint=page)
         with pytest.raises(AuthorizationFailed, match="Nobody logged in"):
             await log_in(attacker, words, told)
     await until(notes.exists)

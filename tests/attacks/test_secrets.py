@@ -21,7 +21,7 @@ from dovetail.auth.tokens import Account, Tokens
 from dovetail.client.auth.grants import ClientCredentials
 from dovetail.client.auth.oauth import OAuth
 from dovetail.client.auth.token_store import MemoryTokens
-from tests.attacks.stage import Authority, bare, browse, logging_in, scene
+from tests.attacks.attack_setup import AuthorizationServer, bare, browse, login_scene, oauth_login
 from tests.support.raw_http import Site
 
 SECRET = "hush-hush-hush"
@@ -34,7 +34,7 @@ def everything_is_logged(caplog: pytest.LogCaptureFixture) -> None:
         caplog.set_level(logging.DEBUG, name)
 
 
-def assert_hidden(text: str, honest: Authority) -> None:
+def assert_hidden(text: str, honest: AuthorizationServer) -> None:
     assert honest.secrets
     for secret in {*honest.secrets, SECRET}:
         assert secret not in text, text
@@ -43,10 +43,10 @@ def assert_hidden(text: str, honest: Authority) -> None:
 async def test_a_whole_login_with_everything_logged_and_traced(
     caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    async with scene() as place:
+    async with login_scene() as place:
         told: list[str] = []
-        store, auth = MemoryTokens(), logging_in(client_id="registered", client_secret=SECRET)
-        place.authority.changes = {"token_endpoint_auth_methods_supported": ["client_secret_post"]}
+        store, auth = MemoryTokens(), oauth_login(client_id="registered", client_secret=SECRET)
+        place.authorization_server.changes = {"token_endpoint_auth_methods_supported": ["client_secret_post"]}
 
         def trace(*what: Any) -> None:
             told.append(repr(what))
@@ -54,17 +54,17 @@ async def test_a_whole_login_with_everything_logged_and_traced(
         async with Client(place.url, auth=auth, trace=trace) as client:
             await client.call("who")
             shown = repr([client, auth, store])
-        assert place.authority.grants and told and caplog.records
+        assert place.authorization_server.grants and told and caplog.records
         assert any("/mcp" in record.getMessage() for record in caplog.records)
         out, err = capfd.readouterr()
         for text in (caplog.text, "\n".join(told), out, err, shown):
-            assert_hidden(text, place.authority)
+            assert_hidden(text, place.authorization_server)
 
 
 @pytest.mark.parametrize("good", [True, False])
 async def test_the_trace_of_the_command_line(good: bool) -> None:
-    async with scene() as place:
-        token = place.authority.token(aud=place.url if good else "https://other.example")
+    async with login_scene() as place:
+        token = place.authorization_server.token(aud=place.url if good else "https://other.example")
         command = [sys.executable, "-m", "dovetail.cli", "list", place.url, "--trace", "--token-env", "THE_TOKEN"]
         process = await asyncio.create_subprocess_exec(
             *command,
@@ -74,7 +74,7 @@ async def test_the_trace_of_the_command_line(good: bool) -> None:
         )
         told = (await process.communicate())[0].decode()
         assert (process.returncode == 0) == good and "server/discover" in told
-        assert_hidden(told, place.authority)
+        assert_hidden(told, place.authorization_server)
 
 
 @pytest.mark.parametrize("page", ["/token", "/keys", "/authorize"])
@@ -82,38 +82,41 @@ async def test_the_trace_of_the_command_line(good: bool) -> None:
     "answer", [500, {"error": "x", "error_description": "y"}, (200, {}, b"<html>"), (302, {}, b"")]
 )
 async def test_what_goes_wrong_is_told_without_them(page: str, answer: Any, caplog: pytest.LogCaptureFixture) -> None:
-    async with scene() as place:
-        place.authority.pages[page] = answer
-        way = logging_in()
+    async with login_scene() as place:
+        place.authorization_server.pages[page] = answer
+        way = oauth_login()
         if page == "/authorize":
             way = OAuth(ClientCredentials("robot", secret=SECRET))
-            place.authority.pages["/token"] = answer
+            place.authorization_server.pages["/token"] = answer
         with pytest.raises(Exception) as caught:  # noqa: PT011  # whatever it is
             await Client(place.url, auth=way).open()
-        place.authority.secrets.update(code for code in place.authority.codes)
-        place.authority.secrets.add(SECRET)
+        place.authorization_server.secrets.update(code for code in place.authorization_server.codes)
+        place.authorization_server.secrets.add(SECRET)
         for text in ("".join(traceback.format_exception(caught.value)), repr(caught.value), caplog.text):
-            assert_hidden(text, place.authority)
+            assert_hidden(text, place.authorization_server)
 
 
 async def test_a_token_that_is_refused_is_not_written_down(caplog: pytest.LogCaptureFixture) -> None:
-    async with scene() as place, Site(bare(place.url)) as site:
-        for token in (place.authority.token(aud="https://other.example"), place.authority.token(aud=place.url, exp=1)):
+    async with login_scene() as place, Site(bare(place.url)) as site:
+        for token in (
+            place.authorization_server.token(aud="https://other.example"),
+            place.authorization_server.token(aud=place.url, exp=1),
+        ):
             answer = await site.call("who", {"Authorization": f"Bearer {token}"})
             assert answer.status == 401 and token not in repr(answer.pairs) + (await answer.body()).decode()
         assert "A token was refused" in caplog.text
-        assert_hidden(caplog.text, place.authority)
+        assert_hidden(caplog.text, place.authorization_server)
 
 
 async def test_an_answer_to_a_login_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
-    async with scene() as place:
+    async with login_scene() as place:
 
         async def altered(url: str) -> str:
             return (await browse(url)).replace("state=", "state=x")
 
         with pytest.raises(AuthorizationFailed) as caught:
-            await Client(place.url, auth=logging_in(open_page=altered)).open()
-        assert_hidden("".join(traceback.format_exception(caught.value)) + caplog.text, place.authority)
+            await Client(place.url, auth=oauth_login(open_page=altered)).open()
+        assert_hidden("".join(traceback.format_exception(caught.value)) + caplog.text, place.authorization_server)
 
 
 def test_values_that_hold_secrets_do_not_show_them() -> None:

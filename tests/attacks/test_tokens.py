@@ -16,7 +16,18 @@ from dovetail.auth.errors import AuthorizationFailed
 from dovetail.auth.jwk import SigningKey, encode64
 from dovetail.client.auth.token_store import MemoryTokens
 from dovetail.server.auth.verifiers import Introspection, StaticTokens
-from tests.attacks.stage import KEY, Authority, Place, Stranger, authority, bare, logging_in, protected, scene, strange
+from tests.attacks.attack_setup import (
+    KEY,
+    AttackerServer,
+    AuthorizationServer,
+    ProtectedServer,
+    attacker_server,
+    authorization_server,
+    bare,
+    login_scene,
+    oauth_login,
+    protected,
+)
 from tests.support.http import serving
 from tests.support.raw_http import Site, modern, modern_headers, request, text_of
 
@@ -27,8 +38,8 @@ def by_hand(header: dict[str, Any], claims: dict[str, Any], key: bytes = b"") ->
     return f"{content}.{encode64(hmac.digest(key, content.encode(), hashlib.sha256)) if key else ''}"
 
 
-def forgeries(place: Place) -> dict[str, str]:
-    honest, now = place.authority, time.time()
+def forgeries(place: ProtectedServer) -> dict[str, str]:
+    honest, now = place.authorization_server, time.time()
     claims = {"iss": honest.url, "sub": "ada", "aud": place.url, "exp": now + 60}
     public = json.dumps(KEY.public.jwk).encode()
     return {
@@ -58,25 +69,25 @@ def forgeries(place: Place) -> dict[str, str]:
     }
 
 
-KINDS = sorted(forgeries(Place("http://localhost/mcp", Authority(), [], [])))
+KINDS = sorted(forgeries(ProtectedServer("http://localhost/mcp", AuthorizationServer(), [], [])))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_token_that_was_not_made_for_this_server(kind: str) -> None:
-    async with scene() as place, Site(bare(place.url)) as site:
+    async with login_scene() as place, Site(bare(place.url)) as site:
         token = forgeries(place)[kind]
         answer = await site.call("who", {"Authorization": f"Bearer {token}"})
         (told,) = challenge.parse(answer.headers["www-authenticate"])
         assert (answer.status, told.error) == (401, "invalid_token")
         assert token.encode() not in await answer.body() and not place.ran
-        good = place.authority.token(aud=place.url)
+        good = place.authorization_server.token(aud=place.url)
         assert (await site.call("who", {"Authorization": f"Bearer {good}"})).status == 200
 
 
 async def test_a_token_of_another_server_of_the_same_authority() -> None:
     """An honest server that was broken into uses the tokens that it was shown at another one."""
-    async with authority() as honest, protected(honest) as one, protected(honest) as other:
-        async with Client(one.url, auth=logging_in()) as client:
+    async with authorization_server() as honest, protected(honest) as one, protected(honest) as other:
+        async with Client(one.url, auth=oauth_login()) as client:
             await client.call("who")
         (stolen,) = honest.granted
         async with Site(bare(other.url)) as site:
@@ -85,7 +96,7 @@ async def test_a_token_of_another_server_of_the_same_authority() -> None:
 
 
 async def test_an_issuer_that_is_asked_about_the_token_of_another_server() -> None:
-    async with strange() as issuer:
+    async with attacker_server() as issuer:
         known = {"active": True, "sub": "ada", "aud": "https://other.example", "exp": time.time() + 60}
         issuer.pages["/ask"] = known
         check = Introspection(
@@ -104,20 +115,20 @@ async def test_an_issuer_that_is_asked_about_the_token_of_another_server() -> No
 
 
 async def test_the_client_keeps_the_tokens_of_two_servers_apart() -> None:
-    async with authority() as honest, protected(honest) as one, strange() as attacker:
+    async with authorization_server() as honest, protected(honest) as one, attacker_server() as attacker:
         store = MemoryTokens()
-        async with Client(one.url, auth=logging_in(store=store)) as client:
+        async with Client(one.url, auth=oauth_login(store=store)) as client:
             await client.call("who")
         attacker.pages["/mcp"] = (401, {"www-authenticate": "Bearer"}, b"")
         with pytest.raises(AuthorizationFailed):
-            await Client(f"{attacker.url}/mcp", auth=logging_in(store=store)).open()
+            await Client(f"{attacker.url}/mcp", auth=oauth_login(store=store)).open()
         attacker.learned_nothing(honest)
 
 
 class TestPassingOn:
     async def test_a_token_goes_no_further_than_the_gate(self) -> None:
         """A handler that calls another server, as a proxy does, calls it as itself."""
-        upstream = Stranger()
+        upstream = AttackerServer()
         server = Server("proxy", auth=StaticTokens({"secret-token": "ada"}))
         seen: list[str] = []
 
@@ -147,15 +158,15 @@ class TestOtherPlaces:
 
     @pytest.mark.parametrize("query", ["access_token={}", "token={}", "Authorization=Bearer%20{}"])
     async def test_a_token_in_the_query_is_refused(self, query: str) -> None:
-        async with scene() as place, Site(bare(place.url)) as site:
+        async with login_scene() as place, Site(bare(place.url)) as site:
             message = modern("tools/call", name="who", arguments={})
-            path = f"/mcp?{query.format(place.authority.token(aud=place.url))}"
+            path = f"/mcp?{query.format(place.authorization_server.token(aud=place.url))}"
             answer = await site.post(message, modern_headers(message), path=path)
             assert answer.status == 401 and not place.ran
 
     async def test_a_token_in_a_form_a_cookie_or_twice_is_refused(self) -> None:
-        async with scene() as place, Site(bare(place.url)) as site:
-            token = place.authority.token(aud=place.url)
+        async with login_scene() as place, Site(bare(place.url)) as site:
+            token = place.authorization_server.token(aud=place.url)
             form = {"Content-Type": "application/x-www-form-urlencoded"}
             assert (await site.post(f"access_token={token}".encode(), form)).status in (401, 415)
             assert (await site.call("who", {"Cookie": f"access_token={token}"})).status == 401
@@ -164,7 +175,7 @@ class TestOtherPlaces:
             assert not place.ran
 
     async def test_a_client_never_puts_it_into_a_url(self) -> None:
-        async with scene() as place:
+        async with login_scene() as place:
             paths: list[str] = []
             real = place.app[0]
 
@@ -173,22 +184,22 @@ class TestOtherPlaces:
                 await real(scope, receive, send)
 
             place.app[0] = watched
-            async with Client(place.url, auth=logging_in()) as client:
+            async with Client(place.url, auth=oauth_login()) as client:
                 await client.call("who")
-            assert paths and all(token not in path for path in paths for token in place.authority.granted)
+            assert paths and all(token not in path for path in paths for token in place.authorization_server.granted)
 
 
 async def test_each_request_brings_its_token() -> None:
     """A connection, or a session, that was let in once lets nobody in."""
-    async with scene() as place, Site(bare(place.url)) as site:
-        site.usual = [("Authorization", f"Bearer {place.authority.token(aud=place.url)}")]
+    async with login_scene() as place, Site(bare(place.url)) as site:
+        site.usual = [("Authorization", f"Bearer {place.authorization_server.token(aud=place.url)}")]
         session = await site.session("2025-11-25")
         site.usual = []
         for answer in (await session.ask("tools/list"), await session.get(), await session.delete()):
             assert answer.status == 401
         async with await site.connect() as line:
             message = request("ping")
-            shown = [("Authorization", f"Bearer {place.authority.granted[0]}")]
+            shown = [("Authorization", f"Bearer {place.authorization_server.granted[0]}")]
             given = [("Content-Type", "application/json"), ("Accept", "application/json, text/event-stream")]
             given += list(session.headers.items())
             body = json.dumps(message).encode()

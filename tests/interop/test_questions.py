@@ -12,7 +12,7 @@ import pytest
 
 from tests.interop.peers import ENVELOPE, NEWEST_OF_ERAS, node_program, python_program
 from tests.interop.test_their_clients import printed
-from tests.matrix import asking
+from tests.matrix import eliciting_server
 
 pytestmark = pytest.mark.interop
 
@@ -25,7 +25,7 @@ PROGRAMS = {
 @functools.cache
 def answers(program: str, revision: str) -> dict[str, Any]:
     mode = revision if revision == ENVELOPE else "legacy"
-    return printed([*PROGRAMS[program](), mode, sys.executable, str(asking.__file__)])
+    return printed([*PROGRAMS[program](), mode, sys.executable, str(eliciting_server.__file__)])
 
 
 @pytest.fixture(params=[(program, revision) for program in PROGRAMS for revision in NEWEST_OF_ERAS])

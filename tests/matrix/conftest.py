@@ -12,7 +12,7 @@ import pytest
 from dovetail import Client
 from dovetail.protocol.revisions import REVISIONS
 from tests.conftest import PATIENCE
-from tests.matrix.setting import WAYS, ClientNotes, Ground, Setting, Transport, reached, setting, target
+from tests.matrix.connections import WAYS, ClientNotes, Ground, Setting, Transport, reached, setting, target
 from tests.support.oracle import Oracle
 from tests.support.shared_uvicorn import applications
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dovetail.protocol.revisions import REVISIONS
-from tests.matrix.setting import Transport, on, target, wired
+from tests.matrix.connections import Transport, on, target, wired
 
 NOTE = {"jsonrpc": "2.0", "method": "notifications/unheard"}
 

@@ -8,7 +8,7 @@ import pytest
 
 from dovetail import Client, ConnectionLost, InvalidAnswer, LocalError, NotFound, RemoteError, Timeout
 from dovetail.client import client as client_module
-from tests.matrix.setting import STRUCTURED, Transport, era, facing, new_oracle, on, reached, setting, target
+from tests.matrix.connections import STRUCTURED, Transport, era, facing, new_oracle, on, reached, setting, target
 
 
 async def test_a_client_may_be_opened_in_one_task_and_closed_in_another(transport: Transport, revision: str) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.matrix.setting import Transport, stands_alone, target, wired
+from tests.matrix.connections import Transport, stands_alone, target, wired
 
 BROKEN = [b"{nonsense", b'"just a string"', b"[]", b'{"jsonrpc":"2.0","id":{},"method":"tools/list"}', b"5"]
 

@@ -3,8 +3,8 @@
 import pytest
 
 from dovetail import Client, RemoteError
+from tests.matrix.connections import ClientNotes, Transport, connected, on_envelope, on_handshake, target
 from tests.matrix.everything import NOTES
-from tests.matrix.setting import ClientNotes, Transport, connected, on_envelope, on_handshake, target
 from tests.support.oracle import Oracle
 
 

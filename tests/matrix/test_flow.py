@@ -9,7 +9,7 @@ import pytest
 
 from dovetail import Client, Timeout, ToolFailed
 from dovetail.protocol.revisions import REVISIONS
-from tests.matrix.setting import (
+from tests.matrix.connections import (
     Transport,
     connected,
     on_a_connection,

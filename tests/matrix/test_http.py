@@ -11,8 +11,7 @@ from dovetail.client import negotiation
 from dovetail.protocol.errors import HttpStatus
 from dovetail.protocol.revisions import HANDSHAKE, REVISIONS
 from tests.matrix import everything
-from tests.matrix.odd_servers import SERVERS
-from tests.matrix.setting import (
+from tests.matrix.connections import (
     WAYS,
     Address,
     Ground,
@@ -26,6 +25,7 @@ from tests.matrix.setting import (
     target,
     wired,
 )
+from tests.matrix.odd_servers import SERVERS
 from tests.support.oracle import Oracle
 from tests.support.raw_servers import RawHttpServer
 

@@ -7,8 +7,7 @@ import pytest
 from dovetail import Client, ConnectionLost, Implementation, LocalError, RemoteError
 from dovetail.protocol.envelope import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO, VERSION
 from dovetail.protocol.revisions import HANDSHAKE, REVISIONS
-from tests.matrix.everything import EXPERIMENTAL, ICON, NOTES
-from tests.matrix.setting import (
+from tests.matrix.connections import (
     Setting,
     Transport,
     by_probing,
@@ -20,6 +19,7 @@ from tests.matrix.setting import (
     target,
     wired,
 )
+from tests.matrix.everything import EXPERIMENTAL, ICON, NOTES
 from tests.support.oracle import Oracle
 
 NEWEST_FIRST = list(reversed(REVISIONS))

@@ -13,8 +13,7 @@ import pytest
 from dovetail import Client, RemoteError
 from dovetail.protocol.envelope import SUBSCRIPTION_ID
 from dovetail.protocol.revisions import REVISIONS
-from tests.matrix.everything import PAGE_SIZE
-from tests.matrix.setting import (
+from tests.matrix.connections import (
     Setting,
     Transport,
     connected,
@@ -25,6 +24,7 @@ from tests.matrix.setting import (
     tells_of_cancelling,
     wired,
 )
+from tests.matrix.everything import PAGE_SIZE
 from tests.support.oracle import Oracle
 
 LISTS = {

@@ -7,7 +7,7 @@ import pytest
 from dovetail import ConnectionLost, InvalidAnswer, RemoteError, Timeout
 from dovetail.client import negotiation, negotiator
 from dovetail.protocol.revisions import HANDSHAKE
-from tests.matrix.setting import (
+from tests.matrix.connections import (
     SCRIPT,
     WAYS,
     Transport,

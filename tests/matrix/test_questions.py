@@ -12,8 +12,8 @@ from dovetail.protocol.errors import MISSING_CAPABILITY, RemoteError
 from dovetail.protocol.revisions import REVISIONS
 from dovetail.types.client_features import CreateMessageResult
 from dovetail.types.content import Text, ToolUse
-from tests.matrix import asking
-from tests.matrix.setting import Place, Setting, Transport, connected, on, on_envelope, on_handshake
+from tests.matrix import eliciting_server
+from tests.matrix.connections import Place, Setting, Transport, connected, on, on_envelope, on_handshake
 from tests.support.oracle import Oracle
 
 FORMS = ("2025-06-18", "2025-11-25", "2026-07-28")
@@ -22,7 +22,7 @@ WITHOUT_FORMS = ("2024-11-05", "2025-03-26")
 
 
 def where(transport: Transport) -> Place:
-    return Place(transport, asking.build, (sys.executable, asking.__file__))
+    return Place(transport, eliciting_server.build, (sys.executable, eliciting_server.__file__))
 
 
 def answering(transport: Transport, revision: str, **options: Any) -> Any:

@@ -11,7 +11,7 @@ from dovetail.protocol.envelope import LOG_LEVEL, SUBSCRIPTION_ID
 from dovetail.server.run.stdio import ConnectionRunner
 from dovetail.transports.memory import memory_pair
 from dovetail.types.capabilities import ClientCapabilities
-from tests.matrix.setting import on_envelope
+from tests.matrix.connections import on_envelope
 from tests.support.peer import notification
 from tests.support.scripted import SILENCE, Scripted, discovery, modern
 from tests.support.served import Caller, served

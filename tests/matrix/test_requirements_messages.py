@@ -12,7 +12,7 @@ import pytest
 from dovetail import Client, Server
 from dovetail.protocol.errors import NotFound, RemoteError
 from dovetail.types.tools import CallToolResult
-from tests.matrix.setting import Transport, on_envelope, on_handshake, reached, target
+from tests.matrix.connections import Transport, on_envelope, on_handshake, reached, target
 from tests.support.oracle import Oracle
 from tests.support.scripted import Error, Scripted, discovery, modern, welcome
 

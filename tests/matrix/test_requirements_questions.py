@@ -10,7 +10,7 @@ from dovetail import Client, Context, InputRequired, Server
 from dovetail.client.elicitation import Elicitation
 from dovetail.protocol.errors import InvalidAnswer
 from dovetail.types.capabilities import ClientCapabilities, ElicitationCapability
-from tests.matrix.setting import on, on_envelope
+from tests.matrix.connections import on, on_envelope
 from tests.support.peer import notification
 from tests.support.scripted import Scripted, discovery, welcome
 from tests.support.served import served

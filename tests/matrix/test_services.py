@@ -16,8 +16,8 @@ from dovetail.protocol.log_levels import LEVELS
 from dovetail.protocol.revisions import REVISIONS
 from dovetail.runtime.rate_limit import TOO_MANY_REQUESTS
 from tests.matrix import services
+from tests.matrix.connections import Place, Setting, Transport, connected, era, on_envelope, on_handshake, wired
 from tests.matrix.services import TOOLS
-from tests.matrix.setting import Place, Setting, Transport, connected, era, on_envelope, on_handshake, wired
 from tests.support.oracle import Oracle
 
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"

@@ -8,8 +8,8 @@ import pytest
 from dovetail import Audio, Client, Embedded, Image, NotFound, RemoteError, ResourceLink, Text, ToolFailed
 from dovetail.types.content import BlobContents, TextContents
 from dovetail.types.tools import Tool
+from tests.matrix.connections import STRUCTURED, Setting, on, on_handshake
 from tests.matrix.everything import APPLICATION_ERROR, DRAFT_07_INPUT, HAND_OUTPUT, ICON, PIXEL, SOUND
-from tests.matrix.setting import STRUCTURED, Setting, on, on_handshake
 from tests.support.oracle import Oracle
 
 CORNER = {"x": 1, "y": 2.5}

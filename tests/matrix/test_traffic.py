@@ -13,7 +13,7 @@ from dovetail import Client, Server
 from dovetail.types.content import Text
 from dovetail.types.tools import CallToolResult
 from tests.conftest import TRAFFIC
-from tests.matrix.setting import STRUCTURED, Place, Transport, reached
+from tests.matrix.connections import STRUCTURED, Place, Transport, reached
 from tests.support.traffic import Listener, Traffic
 
 NOT_RUN = "NOT RUN: traffic is not listened to. Set DOVETAIL_SPEC to a folder that holds <revision>/schema.json."

@@ -1,4 +1,4 @@
-"""The parts of an attack: a real protected server, an authorization server, and one who notes all that it gets."""
+"""Servers for attacks: a protected server, its authorization server, and an attacker that records all requests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Page: TypeAlias = "int | dict[str, Any] | tuple[int, dict[str, str], bytes]"
 """A status, a JSON document, or an answer with all that belongs to it."""
 
 
-class Seen(NamedTuple):
+class SeenRequest(NamedTuple):
     """One request as it arrived."""
 
     method: str
@@ -50,19 +50,19 @@ class Seen(NamedTuple):
         return f"{self.path}?{self.query} {self.headers} {self.body}"
 
 
-class Stranger:
+class AttackerServer:
     """An HTTP server of an attacker's: answers from a table, and keeps everything that it is sent."""
 
     def __init__(self) -> None:
         self.url = ""
-        self.seen: list[Seen] = []
-        self.pages: dict[str, Page | Callable[[Seen], Page]] = {}
+        self.seen: list[SeenRequest] = []
+        self.pages: dict[str, Page | Callable[[SeenRequest], Page]] = {}
 
     def paths(self) -> list[str]:
         """What was asked for."""
         return [each.path for each in self.seen]
 
-    def answer(self, seen: Seen) -> Page:
+    def answer(self, seen: SeenRequest) -> Page:
         """What a request gets."""
         page = self.pages.get(seen.path, 404)
         return page(seen) if callable(page) else page
@@ -76,7 +76,7 @@ class Stranger:
             if not part.get("more_body"):
                 break
         headers = {name.decode(): value.decode("latin-1") for name, value in scope["headers"]}
-        seen = Seen(scope["method"], scope["path"], scope["query_string"].decode(), headers, body.decode())
+        seen = SeenRequest(scope["method"], scope["path"], scope["query_string"].decode(), headers, body.decode())
         self.seen.append(seen)
         page = self.answer(seen)
         if isinstance(page, int):
@@ -88,24 +88,24 @@ class Stranger:
         await send({"type": "http.response.start", "status": status, "headers": pairs})
         await send({"type": "http.response.body", "body": content})
 
-    def learned_nothing(self, *honest: Authority) -> None:
+    def learned_nothing(self, *honest: AuthorizationServer) -> None:
         """Fail if anything came here that is of use to an attacker."""
         words = ("code=", "code_verifier", "refresh_token=", "client_secret", "assertion", "subject_token")
         for seen in self.seen:
             assert "authorization" not in seen.headers, seen
             for word in words:
                 assert word not in seen.query + seen.body, seen
-            for secret in {secret for authority in honest for secret in authority.secrets}:
+            for secret in {secret for authorization_server in honest for secret in authorization_server.secrets}:
                 assert secret not in seen.text, seen
 
     def poses(self, resource: str, **changes: Any) -> None:
         """Be an authorization server, and a protected server that says so."""
         self.pages[PROTECTED] = {"resource": resource, "authorization_servers": [self.url]}
-        self.pages[AUTHORIZATION_SERVER] = card(self.url, **changes)
+        self.pages[AUTHORIZATION_SERVER] = server_metadata(self.url, **changes)
         self.pages["/register"] = lambda seen: {**json.loads(seen.body), "client_id": "theirs"}
 
 
-class Authority(Stranger):
+class AuthorizationServer(AttackerServer):
     """An authorization server that does all it should; every secret that it gave out or saw is kept."""
 
     def __init__(self) -> None:
@@ -120,11 +120,11 @@ class Authority(Stranger):
         self.names_itself = True
         self.changes: dict[str, Any] = {}
 
-    def answer(self, seen: Seen) -> Page:
+    def answer(self, seen: SeenRequest) -> Page:
         if seen.path in self.pages:
             return super().answer(seen)
         if seen.path == AUTHORIZATION_SERVER:
-            return card(self.url, **self.changes)
+            return server_metadata(self.url, **self.changes)
         if seen.path == "/keys":
             return {"keys": [{**KEY.public.jwk, "kid": KEY.kid, "alg": KEY.alg}]}
         if seen.path == "/register":
@@ -148,7 +148,7 @@ class Authority(Stranger):
         answer = {"code": code, "state": fields["state"], **({"iss": self.url} if self.names_itself else {})}
         return 302, {"location": f"{fields['redirect_uri']}?{urlencode(answer)}"}, b""
 
-    def _token(self, seen: Seen) -> Page:
+    def _token(self, seen: SeenRequest) -> Page:
         fields = seen.fields
         self.grants.append(fields["grant_type"])
         resource = fields["resource"]
@@ -178,7 +178,7 @@ class Authority(Stranger):
         return made
 
 
-def card(url: str, **changes: Any) -> dict[str, Any]:
+def server_metadata(url: str, **changes: Any) -> dict[str, Any]:
     """What an authorization server says of itself."""
     return {
         "issuer": url,
@@ -192,36 +192,38 @@ def card(url: str, **changes: Any) -> dict[str, Any]:
     }
 
 
-class Place(NamedTuple):
+class ProtectedServer(NamedTuple):
     """A real server, and the authorization server that gives out tokens for it."""
 
     url: str
-    authority: Authority
+    authorization_server: AuthorizationServer
     ran: list[str]
     app: list[Any]
     """What answers at the URL; an attacker may take its place."""
 
 
 @contextlib.asynccontextmanager
-async def strange() -> AsyncIterator[Stranger]:
+async def attacker_server() -> AsyncIterator[AttackerServer]:
     """An attacker's server that is there meanwhile."""
-    stranger = Stranger()
+    stranger = AttackerServer()
     async with serving(stranger, lifespan="off") as url:
         stranger.url = url
         yield stranger
 
 
 @contextlib.asynccontextmanager
-async def authority() -> AsyncIterator[Authority]:
+async def authorization_server() -> AsyncIterator[AuthorizationServer]:
     """An authorization server that is there meanwhile."""
-    honest = Authority()
+    honest = AuthorizationServer()
     async with serving(honest, lifespan="off") as url:
         honest.url = url
         yield honest
 
 
 @contextlib.asynccontextmanager
-async def protected(honest: Authority, scopes: Sequence[str] = (), **options: Any) -> AsyncIterator[Place]:
+async def protected(
+    honest: AuthorizationServer, scopes: Sequence[str] = (), **options: Any
+) -> AsyncIterator[ProtectedServer]:
     """A server of ours that takes the tokens of an authorization server."""
     app: list[Any] = []
     ran: list[str] = []
@@ -240,14 +242,14 @@ async def protected(honest: Authority, scopes: Sequence[str] = (), **options: An
 
         endpoint = server.asgi(**options)
         app.append(endpoint)
-        yield Place(url, honest, ran, app)
+        yield ProtectedServer(url, honest, ran, app)
         await endpoint.close(0.0)
 
 
 @contextlib.asynccontextmanager
-async def scene(**options: Any) -> AsyncIterator[Place]:
+async def login_scene(**options: Any) -> AsyncIterator[ProtectedServer]:
     """Both of them."""
-    async with authority() as honest, protected(honest, **options) as place:
+    async with authorization_server() as honest, protected(honest, **options) as place:
         yield place
 
 
@@ -264,7 +266,7 @@ async def browse(url: str) -> str:
     raise AssertionError("too many redirects")
 
 
-def logging_in(**how: Any) -> OAuth:
+def oauth_login(**how: Any) -> OAuth:
     """A login of the user above."""
     return OAuth(**{"open_page": browse, "redirect_uri": BACK, **how})
 
