@@ -115,7 +115,7 @@ class TestOrder:
 
     def test_a_policy_does_not_change(self) -> None:
         policy = Policy([Rule("allow", tool="read")])
-        other = policy.with_rules(Rule("deny", tool="read"))
+        other = Policy([Rule("deny", tool="read"), *policy.rules])
         assert (policy.decide(call()).verdict, other.decide(call()).verdict) == ("allow", "deny")
         with pytest.raises(AttributeError):
             policy.rules = ()  # pyright: ignore[reportAttributeAccessIssue]
@@ -244,5 +244,5 @@ def test_rules_that_only_ask_or_deny_make_nothing_looser_when_they_come_first(
 ) -> None:
     """So a project's file can stand before the user's."""
     tightening = [rule for rule in theirs if rule.verdict != "allow"]
-    before, after = Policy(own).decide(action).verdict, Policy(own).with_rules(*tightening).decide(action).verdict
+    before, after = Policy(own).decide(action).verdict, Policy([*tightening, *own]).decide(action).verdict
     assert stricter(before, after) == after

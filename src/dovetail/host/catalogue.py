@@ -1,4 +1,4 @@
-"""What all ready servers offer together, by name; what is switched off or held back is not in it.
+"""Catalogue of what all ready servers offer, by name; what is switched off or held back is not in it.
 
 One namespace for what all servers offer: a name for each tool and prompt that depends on nothing but whose it is.
 
@@ -24,7 +24,7 @@ from dovetail.types.resources import Resource, ResourceTemplate
 from dovetail.types.tools import Tool
 
 MAX_NAME = 64
-"""What model providers take as the name of a tool, in characters of `[A-Za-z0-9_-]`."""
+"""Longest tool name that model providers accept, in characters of `[A-Za-z0-9_-]`."""
 
 MAX_COMMAND = 128
 _HASH = 12
@@ -104,7 +104,7 @@ T = TypeVar("T", HostTool, HostPrompt)
 
 
 class NameTable(Generic[T]):
-    """Which name is whose."""
+    """Tools or prompts by their names in the host."""
 
     def __init__(self, items: Iterable[T] = ()) -> None:
         self._items: dict[str, T] = {}
@@ -116,7 +116,7 @@ class NameTable(Generic[T]):
         return len(self._items)
 
     def find(self, name: str) -> T | None:
-        """Whose name it is."""
+        """The item of this name."""
         return self._items.get(name)
 
     def all(self) -> list[T]:
@@ -146,11 +146,11 @@ class Catalogue:
         self._tools = self._prompts = None
 
     def find_tool(self, name: str) -> HostTool | None:
-        """Whose tool it is; one that is held back is found too, and has no digest."""
+        """The tool of this name; one that is held back is found too, and has no digest."""
         return self._tool_names().find(name)
 
     def find_prompt(self, command: str | tuple[str, str]) -> HostPrompt | None:
-        """Whose prompt it is."""
+        """The prompt of this command."""
         name = command if isinstance(command, str) else prompt_command(*command)
         found = self._prompt_names().find(name)
         return found if found is None or isinstance(command, str) or found.server == command[0] else None
@@ -160,7 +160,7 @@ class Catalogue:
         return [each for each in self._tool_names().all() if each.digest and self._is_on(each)]
 
     def switched_off(self) -> list[HostTool]:
-        """Those that the person does not want offered."""
+        """Those that the user does not want offered."""
         return [each for each in self._tool_names().all() if not self._is_on(each)]
 
     def prompts(self) -> list[HostPrompt]:
@@ -185,7 +185,7 @@ class Catalogue:
         ]
 
     def instructions(self) -> dict[str, str]:
-        """What ready servers say of how to use them, as far as it was approved."""
+        """The approved instructions of ready servers."""
         return {
             key: features.instructions
             for key, features in self._ready_features()
@@ -197,7 +197,7 @@ class Catalogue:
         return self._owners.get(name)
 
     def why_not(self, name: str) -> str:
-        """Which servers are not there that might have a tool, for an error."""
+        """The servers that are not ready and might have a tool, for an error message."""
         missing = [
             f"{key!r} is {server.status.state}"
             for key, server in self._servers.items()

@@ -1,4 +1,4 @@
-"""A server as a configuration file names it, and the values that it wants from the person."""
+"""A server as a configuration file names it, and the values that it wants from the user."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dovetail.policy.launch import LaunchSpec
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Where something stands: the file, and the line in it, from 1."""
+    """A place in a file: the file, and the line in it, from 1."""
 
     file: str
     line: int = 0
@@ -19,19 +19,19 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 IN_CODE = Origin("the program")
-"""Where a server stands that a program names by itself."""
+"""Origin of a server that is defined in code."""
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True):
-    """A value that a file leaves to the person; `${input:id}` stands in its place."""
+    """A value that a file leaves to the user; `${input:id}` stands in its place."""
 
     id: str
     origin: Origin
     description: str = ""
     secret: bool = True
-    """What is typed is not to be seen (`password`)."""
+    """Hide what is typed (`password`)."""
     options: tuple[str, ...] = ()
-    """What there is to choose from; empty for any text."""
+    """Values to choose from; empty for any text."""
     default: str | None = None
 
 
@@ -39,17 +39,17 @@ class ServerEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One server of a configuration: how to reach it, where that stands, and whether it may be started at all."""
 
     key: str
-    """The key in the file: the name that a person gave the server."""
+    """The key in the file: the name that a user gave the server."""
     spec: LaunchSpec | None
-    """How to reach it, with every variable filled in but `${input:id}`; None where there is a `problem`."""
+    """Its launch, with every variable filled in but `${input:id}`; None where there is a `problem`."""
     origin: Origin = IN_CODE
     enabled: bool = True
     problem: str | None = None
-    """Why it cannot be started, with file and line; None where it can."""
+    """The reason why it cannot be started, with file and line; None where it can."""
     inputs: tuple[Input, ...] = ()
-    """What the person is to be asked for before it starts: `Secrets.fill(entry)`."""
+    """Inputs that the user is asked for before it starts: `Secrets.fill(entry)`."""
     origins: dict[str, Origin] = {}
-    """Where each value of the entry stands: `command`, `args.0`, `env.NAME`, `headers.NAME`, `url`, and so on."""
+    """The origin of each value: `command`, `args.0`, `env.NAME`, `headers.NAME`, `url`, and so on."""
 
     def __post_init__(self) -> None:
         # What is approved is all that decides what runs, and a default does.
@@ -58,7 +58,7 @@ class ServerEntry(msgspec.Struct, frozen=True, kw_only=True):
             msgspec.structs.force_setattr(self, "spec", msgspec.structs.replace(self.spec, defaults=given))
 
     def same_launch(self, other: ServerEntry) -> bool:
-        """Whether a running server is still what the configuration says; where that stands in a file plays no part."""
+        """True if a running server is still what the configuration says; where that stands in a file plays no part."""
         return self._launch() == other._launch()
 
     def _launch(self) -> tuple[object, ...]:

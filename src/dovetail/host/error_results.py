@@ -1,4 +1,4 @@
-"""What goes wrong with a call, as a result in words for a model.
+"""Errors of a call as results in words for a model.
 
 A call that was not made, as a result.
 """
@@ -12,7 +12,7 @@ from dovetail.types.tools import CallToolResult
 
 
 class RefusedResult(CallToolResult):
-    """What a model gets instead of a result when policy or person say no; a type of its own, which no server sends."""
+    """Result of a call that policy or user refused; a type of its own, which no server sends."""
 
 
 MAX_WORDS = 4_000

@@ -1,4 +1,4 @@
-"""What a host tells of while it runs, and what it can say of each server."""
+"""Events of a host, and the status of its servers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 State: TypeAlias = Literal["disabled", "idle", "asking", "starting", "ready", "waiting", "failed"]
-"""Asking: the person has not said yet whether it may start. Waiting: it was lost and is started again after a pause."""
+"""Asking: the user has not said yet whether it may start. Waiting: it was lost and is started again after a pause."""
 
 EventKind: TypeAlias = Literal[
     "status", "lists", "resource", "log", "progress", "question", "withdrawn", "definition", "config"
@@ -16,18 +16,18 @@ EventKind: TypeAlias = Literal[
 
 
 class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """How one server is."""
+    """Status of one server."""
 
     key: str
     state: State
     error: str | None = None
-    """What went wrong last, also when it is ready again."""
+    """The last error, also when it is ready again."""
     problems: tuple[str, ...] = ()
-    """What is wrong with a server that is ready, such as a list that was too long to take."""
+    """Problems of a server that is ready, such as a list that was too long."""
     revision: str | None = None
     era: Literal["handshake", "envelope"] | None = None
     server: str | None = None
-    """Who the server says it is; not verified."""
+    """Name and version as the server claims them; not verified."""
     since: float = 0.0
     """Since when it is in this state, in seconds since the epoch."""
     restarts: int = 0
@@ -61,7 +61,7 @@ class TrafficLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CallProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a call is (`progress` event)."""
+    """Progress of a call (`progress` event)."""
 
     tool: str
     progress: float

@@ -1,4 +1,4 @@
-"""`Host`: many servers under one person's control."""
+"""`Host`: many servers under the control of one user."""
 
 from __future__ import annotations
 
@@ -55,16 +55,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger("dovetail")
 
 _LOOK_SECONDS = 1.0
-"""How often the configuration is looked at."""
+"""Seconds between two looks at the configuration files."""
 
 
 class Host:
-    """Runs servers, decides what may happen, asks the person, and keeps the record.
+    """Runs servers, applies the policy, asks the user for approval, and writes the audit log.
 
     Servers are started when something of them is wanted. `policy` adds rules to those of the user's and the project's
     files; what they want asked goes to `on_approve`, and is refused without it. `on_elicit` takes the key of a server
-    and what it asks the person, `models` answer what servers ask of models, and `roots` are folders to tell them of.
-    `lock` is the lockfile, `folder` the user's folder, which holds what the person said before, and the record.
+    and what it asks the user, `models` answer what servers ask of models, and `roots` are folders to tell them of.
+    `lock` is the lockfile, `folder` the user's folder, which holds what the user said before, and the record.
     Models that are given to a host are closed with it.
     """
 
@@ -97,7 +97,7 @@ class Host:
         home = None if folder is None else Path(folder)
         self.audit = Audit(folder=home) if audit is None else audit
         self.on_context: OnContext | None = None
-        """Gives what of the conversation a server may see, where the person grants it; nothing without it."""
+        """Gives what of the conversation a server may see, where the user grants it; nothing without it."""
         rules = build_policy(policy, folder=home, project=None if project is None else Path(project))
         self._prompts = UserPrompts(on_approve, on_elicit, self._emit, self._limits.max_questions, self._thread_pool)
         self._consent = Consent(rules, SavedAnswers(home), self._prompts, self.audit, self._thread_pool)
@@ -152,7 +152,7 @@ class Host:
         await self.close()
 
     async def open(self) -> None:
-        """Be there; servers start when something of them is wanted."""
+        """Open the host; servers start when they are needed."""
         if self._open:
             raise LocalError("This host is open already")
         self._open = True
@@ -163,7 +163,7 @@ class Host:
             self._reloading = asyncio.create_task(self._reload(self._watch), name="dovetail-config")
 
     async def close(self) -> None:
-        """Stop everything, end every server, and leave nothing behind; it takes a few seconds at most."""
+        """Stop all work and every server; it takes a few seconds at most."""
         self._open = False
         reloading, self._reloading = self._reloading, None
         if reloading is not None:
@@ -177,7 +177,7 @@ class Host:
 
     @property
     def servers(self) -> Mapping[str, ServerStatus]:
-        """How each server is, by its key."""
+        """The status of each server, by its key."""
         return MappingProxyType({key: server.status for key, server in self._servers.items()})
 
     @property
@@ -220,15 +220,15 @@ class Host:
         return self._catalogue.templates()
 
     def switched_off(self) -> list[HostTool]:
-        """Tools of ready servers that the person has switched off."""
+        """Tools of ready servers that the user has switched off."""
         return self._catalogue.switched_off()
 
     def withheld(self) -> list[Withheld]:
-        """Definitions that are held back until the person approves them: see `approve`."""
+        """Definitions that are held back until the user approves them: see `approve`."""
         return self._review.withheld()
 
     def instructions(self) -> dict[str, str]:
-        """How each ready server wants to be used, as far as that was approved; for a model, under the server's key."""
+        """The approved instructions of each ready server, by its key; for a model."""
         return self._catalogue.instructions()
 
     async def call(
@@ -242,7 +242,7 @@ class Host:
         check: bool = True,
         **named: Any,
     ) -> CallToolResult:
-        """Call a tool by its name in the host's namespace; `Refused` when policy or person say no.
+        """Call a tool by its name in the host's namespace; `Refused` when policy or user say no.
 
         With `check` false refusals, lost connections and all other failures are results that say `is_error`, in words
         for a model. No call is ever made twice.
@@ -297,15 +297,15 @@ class Host:
         return await connected.client.complete(reference, argument, value, context=context)
 
     async def subscribe(self, server: str, uri: str) -> None:
-        """Hear of changes of a resource, as `resource` events, also after the server was started anew."""
+        """Subscribe to a resource: changes are `resource` events, also after a restart of the server."""
         await self._access.subscribe(self._server(server), uri)
 
     async def unsubscribe(self, server: str, uri: str) -> None:
-        """Hear of them no more."""
+        """Unsubscribe from a resource."""
         await self._server(server).unsubscribe(uri)
 
     async def restart(self, key: str) -> None:
-        """End a server and start it anew, also one that was given up."""
+        """Restart a server, also one that has failed."""
         server = self._server(key)
         if server.entry.problem is not None or not server.entry.enabled:
             raise LocalError(server.entry.problem or f"The server {key!r} is switched off")
@@ -320,7 +320,7 @@ class Host:
             await self._record_config(key, "switched on" if enabled else "switched off", "person")
 
     async def set_tool(self, server: str, tool: str, enabled: bool) -> None:
-        """Offer a tool from now on, or not, in every host of this person; `tool` is what the server calls it."""
+        """Offer a tool from now on, or not, in every host of this user; `tool` is what the server calls it."""
         self._server(server)
         turn = self._switches.turn_on if enabled else self._switches.turn_off
         await self._record_config(server, f"tool {tool} switched {'on' if enabled else 'off'}", "person")

@@ -1,4 +1,4 @@
-"""How much one server may take up of a host: time, memory, and new beginnings."""
+"""Limits of one server of a host: time, memory and restarts."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import msgspec
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Bounds for each server; the defaults suit a person at a terminal."""
+    """Bounds for each server; the defaults suit a user at a terminal."""
 
     start_seconds: float = 60.0
     """From the start of a server to its first answer; package runners fetch a package first."""
     wait_seconds: float = 10.0
-    """How long lists and calls wait for servers that are starting."""
+    """Seconds that lists and calls wait for servers that are starting."""
     list_seconds: float = 20.0
     call_seconds: float = 60.0
-    """How long a call may be silent; progress renews it."""
+    """Seconds that a call may be silent; progress renews it."""
 
     max_items: int = 2_000
     max_pages: int = 200
@@ -45,9 +45,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Lists are fetched again at most this often, however often the server says that they changed."""
 
     max_questions: int = 16
-    """Questions of one server to the person that may be open at once; more are refused."""
+    """Questions of one server to the user that may be open at once; more are refused."""
     questions_per_second: float = 1.0
-    """Questions of one server, to the person or to a model, after as many at once as twice those that may be open."""
+    """Questions of one server, to the user or to a model, after as many at once as twice those that may be open."""
     changes_per_second: float = 1.0
     """Definitions of one server that are recorded and asked about, after two hundred at once; all are held back."""
     max_subscriptions: int = 256

@@ -1,4 +1,4 @@
-"""What is under way and can be stopped: calls, and questions to the person."""
+"""Running work that can be stopped: calls, and questions to the user."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import TracebackType
 from dovetail.protocol.errors import Refused
 
 _STOP_SECONDS = 5.0
-"""How long a stop waits for what it has stopped to clean up."""
+"""Seconds that a stop waits for the clean-up of what it has stopped."""
 
 
 class Stopped(Refused):
@@ -16,7 +16,7 @@ class Stopped(Refused):
 
 
 class RunningWork:
-    """All that is under way; each piece of work runs in the task of whoever wants it, and costs no other."""
+    """All running work; each piece runs in the task of its caller."""
 
     def __init__(self) -> None:
         self._pieces: set[_Piece] = set()

@@ -1,4 +1,4 @@
-"""What a person typed in for `${input:id}`: asked for once, kept in the keyring, filled in at the last moment."""
+"""Values for `${input:id}`: asked for once, stored in the keyring, filled in right before a launch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dovetail.protocol.errors import LocalError
 from .entries import Input, ServerEntry
 
 OnInput: TypeAlias = "Callable[[str, Input], str | Awaitable[str | None] | None]"
-"""Asks the person for a value: the server's key, and what is wanted; None where they give none."""
+"""Asks the user for a value: the server's key, and what is wanted; None where they give none."""
 
 PURPOSE = "inputs"
 """The store of these values among the user's."""
@@ -57,7 +57,7 @@ class Secrets:
         self._turns: dict[str, asyncio.Lock] = {}
 
     async def fill(self, entry: ServerEntry) -> LaunchSpec:
-        """How to reach a server, with every input filled in; `MissingSecret` where one is not known."""
+        """The launch of a server with every input filled in; `MissingSecret` where one is not known."""
         if entry.spec is None:
             raise LocalError(f"The server {entry.key!r} cannot be started: {entry.problem}")
         values = {wanted.id: await self._value(entry.key, wanted) for wanted in entry.inputs}
@@ -81,7 +81,7 @@ class Secrets:
         await self._store.save(_name(wanted), None if value is None else value.encode())
 
     async def ask(self, server: str, wanted: Input) -> str | None:
-        """Ask the person for a value and keep it; None where nobody can be asked, or gives one."""
+        """Ask the user for a value and keep it; None where nobody can be asked, or gives one."""
         if self._on_input is None:
             return None
         answer = self._on_input(server, wanted)

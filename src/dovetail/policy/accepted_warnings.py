@@ -1,4 +1,4 @@
-"""The definitions that a person took up although something looked wrong about them."""
+"""The definitions that a user took up although something looked wrong about them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class AcceptedWarnings:
         self._file = UserFile[_Accepted]((folder or user_folder()) / FILE, _Accepted, {})
 
     def has(self, server: str, definition: Definition) -> bool:
-        """Whether a person has looked at this very definition and said yes."""
+        """True if a user has looked at this very definition and said yes."""
         return definition.digest in self._file.read().get(server, ())
 
     def add(self, server: str, definition: Definition) -> None:
-        """Take note of a person's yes."""
+        """Take note of a user's yes."""
         self._file.change(
             lambda known: {**known, server: sorted({*known.get(server, ()), definition.digest})},
         )

@@ -1,4 +1,4 @@
-"""What somebody is about to do, as the rules see it."""
+"""Actions that the rules decide on, and decisions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ActionKind: TypeAlias = Literal[
     "roots",
     "definition",
 ]
-"""Starting a server; using its tools, prompts and resources; what it asks of the person; taking up a definition."""
+"""Starting a server; using its tools, prompts and resources; what it asks of the user; taking up a definition."""
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +35,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
     """The tool or prompt, or the URI of the resource."""
     arguments: dict[str, Any] = {}
     annotations: ToolAnnotations | None = None
-    """What the server says of its tool; believed only where it makes things stricter, or the person trusts it."""
+    """Annotations of the tool; believed only where they make things stricter, or the user trusts the server."""
     trusted: bool = False
     definition: str | None = None
     """SHA-256 of the definition that is acted on."""
@@ -44,7 +44,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """What the rules say, and which of them."""
+    """The verdict of the rules, and the rule that gave it."""
 
     verdict: Verdict
     rule: str

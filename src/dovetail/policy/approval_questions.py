@@ -1,4 +1,4 @@
-"""What a person is asked before something happens, and what they can answer."""
+"""Questions to the user before an action, and the answers to them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class LaunchQuestion(msgspec.Struct, frozen=True, kw_only=True):
     origin: str
     """The file and line that it stands in."""
     before: LaunchSpec | None = None
-    """What was approved earlier, when it has changed since."""
+    """The launch that was approved earlier, if it has changed since."""
 
 
 class CallQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """May this tool be called with these arguments? The person may edit them."""
+    """May this tool be called with these arguments? The user may edit them."""
 
     server: str
     tool: str
@@ -35,11 +35,11 @@ class CallQuestion(msgspec.Struct, frozen=True, kw_only=True):
     arguments: dict[str, Any] = {}
     input_schema: dict[str, Any] = {}
     rule: str = ""
-    """Why it is asked."""
+    """The rule, or the problem, that is the reason to ask."""
 
 
 class SamplingQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """May a server ask a model this? The person may edit it."""
+    """May a server ask a model this? The user may edit it."""
 
     server: str
     params: CreateMessageParams
@@ -49,7 +49,7 @@ class SamplingQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SamplingAnswerQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """May a server see what the model said? The person may edit it."""
+    """May a server see what the model said? The user may edit it."""
 
     server: str
     params: CreateMessageParams
@@ -72,7 +72,7 @@ class DefinitionQuestion(msgspec.Struct, frozen=True, kw_only=True):
     difference: str
     """A readable diff against what was approved; all of it as new where there was nothing."""
     concerns: tuple[str, ...] = ()
-    """What looks wrong about it, in words."""
+    """Warnings about it, in words."""
 
 
 Question: TypeAlias = (
@@ -81,21 +81,21 @@ Question: TypeAlias = (
 
 
 class Yes(msgspec.Struct, frozen=True, kw_only=True):
-    """The person agrees, perhaps to something else than was proposed."""
+    """The user agrees, perhaps to something else than was proposed."""
 
     remember: Remember = "once"
     arguments: dict[str, Any] | None = None
-    """The arguments as the person edited them (`CallQuestion`)."""
+    """The arguments as the user edited them (`CallQuestion`)."""
     params: CreateMessageParams | None = None
-    """The prompt as the person edited it (`SamplingQuestion`)."""
+    """The prompt as the user edited it (`SamplingQuestion`)."""
     answer: CreateMessageResult | None = None
-    """The model's words as the person edited them (`SamplingAnswerQuestion`)."""
+    """The model's words as the user edited them (`SamplingAnswerQuestion`)."""
     context: bool = False
-    """Whether the server's wish for more of the conversation is granted too (`SamplingQuestion`)."""
+    """True if the server's wish for more of the conversation is granted too (`SamplingQuestion`)."""
 
 
 class No(msgspec.Struct, frozen=True, kw_only=True):
-    """The person does not agree."""
+    """The user does not agree."""
 
     remember: Remember = "once"
     reason: str = ""
@@ -104,4 +104,4 @@ class No(msgspec.Struct, frozen=True, kw_only=True):
 
 Reply: TypeAlias = "Yes | No | bool"
 OnApprove: TypeAlias = Callable[[Question], "Reply | Awaitable[Reply]"]
-"""Asks the person; what cannot be asked, since nobody was named to, is refused."""
+"""Asks the user; what cannot be asked, since nobody was named to, is refused."""

@@ -1,4 +1,4 @@
-"""Which launches of servers a person has approved, and which servers they trust."""
+"""Approvals of launches, and trust in servers, by the user."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .user_file import UserFile
 
 FILE = "approvals.json"
 MAX_EACH = 50
-"""How many launches of one key are remembered: projects may each have a server of that key."""
+"""Launches of one key that are remembered: projects may each have a server of that key."""
 
 
 class Approval(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,16 +39,16 @@ class Approvals:
         self._file = UserFile[_Known]((folder or user_folder()) / FILE, _Known, {})
 
     def approved(self, server: str, spec: LaunchSpec) -> bool:
-        """Whether the server may be started in exactly this way."""
+        """True if the server may be started in exactly this way."""
         return self._find(server, spec) is not None
 
     def before(self, server: str, spec: LaunchSpec) -> LaunchSpec | None:
-        """What was approved last under this key, if it was something else; without its secrets."""
+        """The launch that was approved last under this key, if it was another one; without its secrets."""
         known = self._file.read().get(server)
         return known[0].spec if known and known[0].digest != spec.digest else None
 
     def approve(self, server: str, spec: LaunchSpec) -> None:
-        """Take note of a person's yes; whether they trusted that very launch stays as it was."""
+        """Take note of a user's yes; whether they trusted that very launch stays as it was."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
 
         def added(known: _Known) -> _Known:
@@ -65,7 +65,7 @@ class Approvals:
         self._file.change(lambda known: {key: kept for key, kept in known.items() if key != server})
 
     def trusted(self, server: str, spec: LaunchSpec) -> bool:
-        """Whether the person believes what this server says of its tools; a changed launch is not trusted."""
+        """True if the user believes what this server says of its tools; a changed launch is not trusted."""
         found = self._find(server, spec)
         return found is not None and found.trusted
 

@@ -1,4 +1,18 @@
-"""What a rule can ask of an argument's value: equals, one of, like, under a folder, outside of one."""
+"""Conditions on argument values: equals, one of, like, under a folder, outside of one.
+
+A condition is about all values at a place in the arguments. A rule that allows needs certainty, a rule that asks or
+denies only a possibility, so that what is unclear is always decided the stricter way:
+
+| values at the place                    | a rule that allows (`all_hold`) | a rule that asks or denies (`any_holds`) |
+|----------------------------------------|---------------------------------|------------------------------------------|
+| all pass                               | matches                         | matches                                  |
+| some pass                              | does not match                  | matches                                  |
+| none passes                            | does not match                  | does not match                           |
+| one passes in another form (`file:` …) | does not match                  | matches                                  |
+| one passes inside a list or an object  | does not match                  | matches                                  |
+| nothing is there                       | does not match                  | matches only `Outside`                   |
+| too many values to look at             | does not match                  | matches                                  |
+"""
 
 from __future__ import annotations
 
@@ -22,7 +36,7 @@ class Equals(msgspec.Struct, frozen=True, tag="equals"):
     value: Any
 
     def holds(self, value: Any) -> bool:
-        """Whether a value passes."""
+        """True if a value passes."""
         return _same(value, self.value)
 
     def __str__(self) -> str:
@@ -35,7 +49,7 @@ class OneOf(msgspec.Struct, frozen=True, tag="one_of"):
     values: tuple[Any, ...]
 
     def holds(self, value: Any) -> bool:
-        """Whether a value passes."""
+        """True if a value passes."""
         return any(_same(value, known) for known in self.values)
 
     def __str__(self) -> str:
@@ -48,7 +62,7 @@ class Like(msgspec.Struct, frozen=True, tag="like"):
     pattern: str
 
     def holds(self, value: Any) -> bool:
-        """Whether a value passes."""
+        """True if a value passes."""
         return isinstance(value, str) and glob_matches(self.pattern, value)
 
     def __str__(self) -> str:
@@ -66,7 +80,7 @@ class Under(msgspec.Struct, frozen=True, tag="under"):
     folder: str
 
     def holds(self, value: Any) -> bool:
-        """Whether a value passes."""
+        """True if a value passes."""
         found = _resolved(value)
         return found is not None and _contains(_folder(self.folder), found)
 
@@ -80,7 +94,7 @@ class Outside(msgspec.Struct, frozen=True, tag="outside"):
     folder: str
 
     def holds(self, value: Any) -> bool:
-        """Whether a value passes."""
+        """True if a value passes."""
         return not Under(self.folder).holds(value)
 
     def __str__(self) -> str:
@@ -89,40 +103,32 @@ class Outside(msgspec.Struct, frozen=True, tag="outside"):
 
 Condition: TypeAlias = Equals | OneOf | Like | Under | Outside
 
-_ABSENT = object()
+ABSENT = object()
+"""Stands for a value that an item of a `*` does not have."""
 _MOST_INNER = 10_000
 """Values within a value that are looked at; one that has more is taken for the worst."""
 
 
-def values_at(arguments: dict[str, Any], place: str) -> list[Any]:
-    """The values at a place: `/a/b` is a JSON pointer (RFC 6901), `a.b` the same by names; `*` is every item.
-
-    A place that leads nowhere gives nothing. An argument that is itself called `a.b` is looked at as well, so that
-    neither of the two hides the other.
-    """
-    return [value for value in _found(arguments, place) if value is not _ABSENT]
-
-
 def all_hold(condition: Condition, arguments: dict[str, Any], place: str) -> bool:
-    """Whether it is certain: there is something at the place, whichever way leads there, and everything passes."""
-    found = _found(arguments, place)
-    return bool(found) and all(value is not _ABSENT and condition.holds(value) for value in found)
+    """True if it is certain: there is something at the place, whichever way leads there, and everything passes."""
+    found = values_at(arguments, place)
+    return bool(found) and all(value is not ABSENT and condition.holds(value) for value in found)
 
 
 def any_holds(condition: Condition, arguments: dict[str, Any], place: str) -> bool:
-    """Whether something at the place passes, or may; what is missing is outside of every folder.
+    """True if something at the place passes, or may; what is missing is outside of every folder.
 
     A value within a list or an object counts too: what a server makes of `["/etc"]` is perhaps what it makes of `/etc`.
     """
-    found = _found(arguments, place)
-    if isinstance(condition, Outside) and (not found or _ABSENT in found):
+    found = values_at(arguments, place)
+    if isinstance(condition, Outside) and (not found or ABSENT in found):
         return True
-    return any(_may_hold(condition, inner) for value in found if value is not _ABSENT for inner in _inner(value))
+    return any(_may_hold(condition, inner) for value in found if value is not ABSENT for inner in _inner(value))
 
 
 def _may_hold(condition: Condition, value: Any) -> bool:
-    """Whether a value passes in one of the forms that somebody may take it in."""
-    if value is _ABSENT or condition.holds(value):
+    """True if a value passes in one of the forms in which a server may read it."""
+    if value is ABSENT or condition.holds(value):
         return True
     if not isinstance(value, str):
         return False
@@ -153,13 +159,13 @@ def _is_uri(text: str) -> bool:
 
 
 def _inner(value: Any) -> Iterator[Any]:
-    """A value and all that is within it; `_ABSENT`, which passes everything, where there is too much."""
+    """A value and all that is within it; `ABSENT`, which passes everything, where there is too much."""
     waiting, looked = [value], 0
     while waiting:
         each = waiting.pop()
         looked += 1
         if looked > _MOST_INNER:
-            yield _ABSENT
+            yield ABSENT
             return
         yield each
         if isinstance(each, dict):
@@ -168,8 +174,12 @@ def _inner(value: Any) -> Iterator[Any]:
             waiting.extend(cast("list[Any]", each))
 
 
-def _found(arguments: dict[str, Any], place: str) -> list[Any]:
-    """What is at a place, with `_ABSENT` for each item of a `*` that has nothing there."""
+def values_at(arguments: dict[str, Any], place: str) -> list[Any]:
+    """The values at a place, with `ABSENT` for each item of a `*` that has none there.
+
+    `/a/b` is a JSON pointer (RFC 6901), `a.b` the same by names; `*` is every item. A place that leads nowhere gives
+    nothing. An argument that is itself called `a.b` is looked at as well, so that neither of the two hides the other.
+    """
     if place.startswith("/"):
         return _follow(arguments, [step.replace("~1", "/").replace("~0", "~") for step in place[1:].split("/")])
     steps = place.split(".")
@@ -200,7 +210,7 @@ def _within(value: Any, step: str, spread: bool) -> list[Any]:
             found = items
         elif step.isdecimal() and len(step) < 10 and int(step) < len(items):
             found = [items[int(step)]]
-    return found if found or not spread or step == "*" else [_ABSENT]
+    return found if found or not spread or step == "*" else [ABSENT]
 
 
 def _same(value: Any, known: Any) -> bool:
@@ -216,7 +226,7 @@ def _same(value: Any, known: Any) -> bool:
 
 
 def _resolved(value: Any) -> Path | None:
-    """Where a path leads in the end; None for what is no absolute path."""
+    """The resolved path; None for what is no absolute path."""
     if not isinstance(value, str) or "\0" in value:
         return None
     text = _path_of(value) if value[:5].lower() == "file:" else value

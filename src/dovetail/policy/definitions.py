@@ -1,4 +1,4 @@
-"""What a server says of a tool, a prompt, a template or itself, in one form, with its SHA-256."""
+"""Definitions: what a server declares of a tool, a prompt, a template or itself, in one form, with its SHA-256."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Definition(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def key(self) -> tuple[DefinitionKind, str]:
-        """What tells it from the others of its server."""
+        """Kind and name, which are unique in a server."""
         return self.kind, self.name
 
     def __str__(self) -> str:

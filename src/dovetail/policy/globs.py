@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def glob_matches(pattern: str, text: str) -> bool:
-    """Whether all of a text fits: `*` is any number of characters, `?` is one; there are no other signs.
+    """True if all of a text fits: `*` is any number of characters, `?` is one; there are no other signs.
 
     Only the last `*` is ever tried again, so a hostile pattern or text costs their product at most.
     """

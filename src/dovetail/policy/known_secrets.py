@@ -1,4 +1,4 @@
-"""Secrets that are known word for word, because we gave them away ourselves: they may come back in any text."""
+"""Secrets known word for word, because the host gave them to servers: they may come back in any text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a server is reached: the whole of it, so that an approval of one launch is no approval of another."""
+"""Launch of a server: all that decides what runs, so that an approval of one launch is no approval of another."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dovetail.text.redact import REDACTED, is_secret, redact_text
 class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A command to run, or a URL to reach, with everything that is put in place of variables.
 
-    What a person typed in as a secret is not part of it: `env` and `headers` then hold the name of the secret, as
+    What a user typed in as a secret is not part of it: `env` and `headers` then hold the name of the secret, as
     `${input:id}`, and `Secrets` gives its value at the last moment.
     """
 
@@ -27,7 +27,7 @@ class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     url: str | None = None
     headers: dict[str, str] = {}
     defaults: dict[str, str] = {}
-    """What stands for `${input:id}` where the person gives no value, by id: whoever changes it changes what runs."""
+    """Defaults for `${input:id}`, by id: a change of one changes what runs."""
 
     def __repr__(self) -> str:
         """It may stand in a log: the names of what it is given are in it, and not the values."""

@@ -1,4 +1,4 @@
-"""`mcp.lock`: what each server offered when a person approved it."""
+"""`mcp.lock`: what each server offered when a user approved it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """What differs, for a person to read."""
+        """The difference, for the user to read."""
         return difference(self.before, self.after)
 
     def __str__(self) -> str:
@@ -53,7 +53,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lock:
-    """What a lockfile holds; it never changes, each change gives another one."""
+    """Contents of a lockfile; immutable, each change gives another one."""
 
     __slots__ = ("_servers",)
 
@@ -66,7 +66,7 @@ class Lock:
         return tuple(sorted(self._servers))
 
     def definitions(self, server: str) -> tuple[Definition, ...]:
-        """What was approved of a server."""
+        """The approved definitions of a server."""
         return tuple(self._servers.get(server, {}).values())
 
     def find(self, server: str, kind: DefinitionKind, name: str) -> Definition | None:
@@ -117,7 +117,7 @@ class LockFile:
         self._turn = (folder or user_folder()) / "turns" / mark
 
     def read(self) -> Lock | None:
-        """What it holds; None if there is no such file."""
+        """The contents; None if there is no such file."""
         try:
             content = read_file(self.path)
         except FileUnusable as problem:

@@ -1,4 +1,4 @@
-"""Looking through what a server offers: what may be used, and what a person has to see first."""
+"""Review of a server's definitions: what may be used, and what the user has to approve first."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     difference: str
     concerns: tuple[str, ...] = ()
     quarantined: bool = False
-    """Neither offered to a model nor called, until a person says yes to `question`."""
+    """Neither offered to a model nor called, until a user says yes to `question`."""
 
     @property
     def question(self) -> DefinitionQuestion:
-        """What to ask the person."""
+        """The question to the user."""
         return DefinitionQuestion(
             server=self.server,
             kind=self.definition.kind,
@@ -48,7 +48,7 @@ def review(
     """Compare what a server offers with the lock, and inspect it; what is gone is left out.
 
     On first contact all is taken up but what looks wrong; later, nothing that is new or has changed. What looks wrong
-    is held back even where the lock knows it, unless this person has accepted it (`Accepted.has`). `others` are the
+    is held back even where the lock knows it, unless this user has accepted it (`Accepted.has`). `others` are the
     names of the tools of the other servers, by server.
     """
     now = list(offered)

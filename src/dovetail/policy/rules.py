@@ -1,4 +1,4 @@
-"""Rules, and what they say together: allow, ask or deny."""
+"""Rules, and the policy that they form: allow, ask or deny."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Hint: TypeAlias = Literal["read_only", "destructive", "idempotent", "open_world"
 HINTS: Mapping[Hint, bool] = MappingProxyType(
     {"read_only": False, "destructive": True, "idempotent": False, "open_world": True}
 )
-"""What holds of a tool that says nothing (schema, ToolAnnotations)."""
+"""Defaults of annotations (schema, ToolAnnotations)."""
 
 _SUBJECTS: Mapping[str, str] = MappingProxyType(
     {
@@ -87,7 +87,7 @@ class Rule(msgspec.Struct, frozen=True, dict=True):
 
     @functools.cached_property
     def hints(self) -> dict[Hint, bool]:
-        """What it wants of a tool's annotations."""
+        """The annotations that it requires."""
         wanted: dict[Hint, bool] = {}
         for hint in HINTS:
             value: bool | None = getattr(self, hint)
@@ -96,7 +96,7 @@ class Rule(msgspec.Struct, frozen=True, dict=True):
         return wanted
 
     def matches(self, action: Action) -> bool:
-        """Whether it is about this action."""
+        """True if it is about this action."""
         pattern = self.tool if self.tool is not None else self.name
         return (
             self.about in ("*", action.kind)
@@ -134,7 +134,7 @@ class Rule(msgspec.Struct, frozen=True, dict=True):
 
     def sentence(self) -> str:
         """The rule in words."""
-        # A project's rules are written by others, and stand in the question that a person is asked.
+        # A project's rules are written by others, and stand in the question that a user is asked.
         return show_hidden(" ".join([_VERBS[self.verdict], self._subject(), *self._conditions()]))
 
     def _subject(self) -> str:
@@ -163,7 +163,7 @@ DEFAULTS: tuple[Rule, ...] = (
     Rule("allow", kind="resource", origin="default"),
     Rule("ask", kind="*", origin="default"),
 )
-"""What holds where no other rule does: whoever picks a prompt or a resource wants it; all else is asked."""
+"""Default rules, after all others: the user picks prompts and resources, so these are allowed; all else is asked."""
 
 _STRICTNESS: Mapping[Verdict, int] = MappingProxyType({"allow": 0, "ask": 1, "deny": 2})
 
@@ -171,7 +171,7 @@ _STRICTNESS: Mapping[Verdict, int] = MappingProxyType({"allow": 0, "ask": 1, "de
 class Policy:
     """Rules in their order; a matching `deny` always wins, else the first that matches says it.
 
-    `Policy()` has the built-in defaults only. It never changes: `with_rules` gives another one.
+    `Policy()` has the built-in defaults only. It is immutable.
     """
 
     __slots__ = ("_rules",)
@@ -184,12 +184,8 @@ class Policy:
         """Those that were given; the defaults come after them."""
         return self._rules
 
-    def with_rules(self, *rules: Rule) -> Policy:
-        """A policy in which these rules come before the others."""
-        return Policy((*rules, *self._rules))
-
     def decide(self, action: Action, answers: Iterable[Rule] = ()) -> Decision:
-        """What is to be done; `answers` are what a person said before (`SavedAnswers.answers`), and come first."""
+        """Decide on an action; `answers` are earlier answers of the user (`SavedAnswers.answers`), and come first."""
         first: Rule | None = None
         for rule in (*answers, *self._rules, *DEFAULTS):
             if (first is None or rule.verdict == "deny") and rule.matches(action):
@@ -207,7 +203,7 @@ def stricter(one: Verdict, other: Verdict) -> Verdict:
 
 
 def hints_of(annotations: ToolAnnotations | None) -> dict[Hint, bool]:
-    """What a tool says of itself, with what holds where it says nothing.
+    """Annotations of a tool, with the defaults where it has none.
 
     Only a tool that changes something can destroy anything or do it twice (schema, ToolAnnotations).
     """

@@ -1,4 +1,4 @@
-"""What a person said before, for as long as they said it should hold."""
+"""Saved answers of the user, for the session or for always."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _Key: TypeAlias = tuple[str, str, str]
 class SavedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """One answer to one kind of question.
 
-    A yes is bound to the definition of the tool and to the launch of the server: whatever of them changes, the person
+    A yes is bound to the definition of the tool and to the launch of the server: whatever of them changes, the user
     is asked again. A no is bound to the launch alone.
     """
 
@@ -60,7 +60,7 @@ class SavedAnswers:
         self._indexed: tuple[list[SavedAnswer], dict[_Key, tuple[SavedAnswer, ...]]] = ([], {})
 
     def answers(self, action: Action) -> tuple[Rule, ...]:
-        """What was said to such an action, as rules for `Policy.decide`: for the session first, then for always."""
+        """Answers to such an action as rules for `Policy.decide`: for the session first, then for always."""
         key = (action.kind, action.server, action.name)
         return (
             *(answer.rule("answered for this session") for answer in self._session.get(key, ())),
@@ -118,5 +118,5 @@ def _index(answers: Iterable[SavedAnswer]) -> dict[_Key, tuple[SavedAnswer, ...]
 
 
 def _meets(one: SavedAnswer, other: SavedAnswer) -> bool:
-    """Whether one takes the place of the other: about the same thing of the same server."""
+    """True if one takes the place of the other: about the same thing of the same server."""
     return (one.kind, one.server, one.name, one.launch) == (other.kind, other.server, other.name, other.launch)

@@ -15,13 +15,13 @@ _Off: TypeAlias = dict[str, list[str]]
 
 
 class ToolSwitches:
-    """The tools that a person has switched off, by server; in the user's folder."""
+    """The tools that a user has switched off, by server; in the user's folder."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._file = UserFile[_Off]((folder or user_folder()) / FILE, _Off, {})
 
     def is_on(self, server: str, tool: str) -> bool:
-        """Whether a tool may be offered."""
+        """True if a tool may be offered."""
         return tool not in self._file.read().get(server, ())
 
     def turn_on(self, server: str, tool: str) -> None:

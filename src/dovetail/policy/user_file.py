@@ -1,4 +1,4 @@
-"""A JSON file in the user's folder that several programs read and change."""
+"""A JSON file in the user's folder that several processes read and change."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class UserFile(Generic[T]):
         self._seen: tuple[_Stamp, T] | None = None
 
     def read(self) -> T:
-        """What it holds now; read from the disk only if it has changed since."""
+        """The value; read from the disk only if the file has changed."""
         stamp = self._stamp()
         if stamp is None:
             return self._empty

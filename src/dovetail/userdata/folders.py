@@ -1,4 +1,4 @@
-"""Where a user's programs keep their settings."""
+"""Folders of the user's settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that only their owner can read, that are never there in part, and that processes take turns with."""
+"""Private files: readable by their owner only, written atomically, with locks between processes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def private_folder(folder: Path) -> None:
 
 
 def read_file(path: Path) -> bytes | None:
-    """What a file holds; None if there is no such file."""
+    """Read a file; None if there is no such file."""
     try:
         # A link to a device would be read for ever, and one to a pipe waited for; neither is a file of ours.
         with open(os.open(path, os.O_RDONLY | _NOT_WAITING), "rb") as file:
@@ -85,7 +85,7 @@ def create_private(path: Path, content: bytes) -> bool:
 
 @contextlib.contextmanager
 def file_lock(path: Path, patience: float = LOCK_TIMEOUT) -> Generator[None]:
-    """While it lasts, no other thread or process has a turn with this file, which is there for nothing else."""
+    """Hold the lock of a file that exists for nothing else, against other threads and processes."""
     private_folder(path.parent)
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -99,7 +99,7 @@ def file_lock(path: Path, patience: float = LOCK_TIMEOUT) -> Generator[None]:
 
 
 def acquire_lock(handle: int, path: Path, patience: float = LOCK_TIMEOUT) -> None:
-    """Take the lock of an open file; a process that was stopped with it in hand must not stop us for good."""
+    """Lock an open file; `FileUnusable` if another process holds the lock for too long."""
     end = time.monotonic() + patience
     while not try_lock(handle):
         if time.monotonic() > end:
@@ -113,7 +113,7 @@ if sys.platform == "win32":
     _FAR = 0x7FFF_0000  # beyond what is ever written, since a locked byte cannot be read by others
 
     def try_lock(handle: int) -> bool:
-        """Take the lock of an open file, if nobody has it."""
+        """Lock an open file if no other process has locked it; whether that succeeded."""
         os.lseek(handle, _FAR, os.SEEK_SET)
         try:
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
@@ -122,7 +122,7 @@ if sys.platform == "win32":
         return True
 
     def release_lock(handle: int) -> None:
-        """Let go of the lock of an open file."""
+        """Release the lock of an open file."""
         os.lseek(handle, _FAR, os.SEEK_SET)
         msvcrt.locking(handle, msvcrt.LK_UNLCK, 1)
 
@@ -130,7 +130,7 @@ else:
     import fcntl
 
     def try_lock(handle: int) -> bool:
-        """Take the lock of an open file, if nobody has it."""
+        """Lock an open file if no other process has locked it; whether that succeeded."""
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -138,7 +138,7 @@ else:
         return True
 
     def release_lock(handle: int) -> None:
-        """Let go of the lock of an open file."""
+        """Release the lock of an open file."""
         fcntl.flock(handle, fcntl.LOCK_UN)
 
 

@@ -1,4 +1,4 @@
-"""Resources that become part of a message: those that the person picks, and those that matter most, within a budget."""
+"""Resources that become part of a message: those that the user picks, and those that matter most, within a budget."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Picked: TypeAlias = HostResource | LinkedResource | tuple[str, str]
 
 
 class ResourceReader(Protocol):
-    """Where resources are read."""
+    """Reads resources."""
 
     async def resources(self) -> Sequence[HostResource]: ...
 
@@ -75,7 +75,7 @@ class Attachments:
         self.blocks: list[SamplingContent] = []
 
     async def pick(self, picked: Picked) -> None:
-        """Attach what the person wants, cut where the budget ends."""
+        """Attach what the user wants, cut where the budget ends."""
         server, uri = resource_key(picked)
         if (contents := await self._read(server, uri)) is None:
             return

@@ -1,4 +1,4 @@
-"""`Chat`: a conversation between a person and a model that may use the servers of a host."""
+"""`Chat`: a conversation between a user and a model that may use the servers of a host."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .sampling_context import context_for
 from .turn import ChatHost, Turn
 
 Words: TypeAlias = str | Sequence[PromptMessage | SamplingMessage]
-"""A text of the person, or whole messages."""
+"""A text of the user, or whole messages."""
 
 
 class Chat:
@@ -111,7 +111,7 @@ class Chat:
             self._running_work = None
 
     def context(self, server: str, scope: str) -> list[SamplingMessage]:
-        """What of the conversation goes along when a server asks a model and the person lets it: `host.on_context`."""
+        """Messages that a sampling request may include if the user approves: `host.on_context`."""
         return context_for(server, scope, self.messages, self._owners)
 
     async def _run(
@@ -164,7 +164,7 @@ def _model_for(host: ChatHost, model: str | Model | None, preferences: ModelPref
 
 
 def _joined(said: Sequence[SamplingMessage]) -> list[SamplingMessage]:
-    """What is attached becomes the beginning of the person's own message: some models want the sides to take turns."""
+    """Put attachments at the beginning of the user's own message: some models require the roles to alternate."""
     if len(said) < 2 or said[0].role != said[1].role or not isinstance(said[0].content, list):
         return list(said)
     rest = said[1].content

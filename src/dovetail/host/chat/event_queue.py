@@ -1,4 +1,4 @@
-"""Events on their way from a turn to whoever listens."""
+"""Queue of chat events between a turn and its reader."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .events import ChatEvent, ToolProgress
 
 
 class EventQueue:
-    """A line of events; a listener that is slow gets the newest progress of each call, not all of it."""
+    """Queue of events; a slow reader gets the newest progress of each call, not all of it."""
 
     def __init__(self) -> None:
         self._events: deque[ChatEvent] = deque()

@@ -1,4 +1,4 @@
-"""What happens while a chat goes on, and how far it may go."""
+"""Events of a chat, and its limits."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ class Attached(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolStarted(msgspec.Struct, frozen=True, kw_only=True):
-    """The model wants a tool called; whether it is depends on policy and person."""
+    """The model wants a tool called; whether it is depends on policy and user."""
 
     id: str
     name: str
-    """What the tool is called in the host, as `server__tool`."""
+    """The name of the tool in the host, as `server__tool`."""
     server: str
-    """Whose tool it is; empty for those of the host itself."""
+    """The key of its server; empty for tools of the host itself."""
     tool: str
     arguments: dict[str, Any] = {}
 
 
 class ToolProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a call is; of several that nobody has looked at yet only the last is kept."""
+    """Progress of a call; of several that were not read yet only the last is kept."""
 
     id: str
     name: str
@@ -61,7 +61,7 @@ class ToolFinished(msgspec.Struct, frozen=True, kw_only=True):
     tool: str
     result: CallToolResult
     refused: bool = False
-    """Policy or person said no; no server saw the call."""
+    """Policy or user said no; no server saw the call."""
     links: tuple[LinkedResource, ...] = ()
 
 
@@ -92,7 +92,7 @@ class ChatLimits(msgspec.Struct, frozen=True, kw_only=True):
     output: int = 400_000
     """Of the model's text."""
     result: int = 40_000
-    """Of one tool result, as the model and the person see it."""
+    """Of one tool result, as the model and the user see it."""
     results: int = 400_000
     instructions: int = 4_000
     """Of one server."""

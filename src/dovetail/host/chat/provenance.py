@@ -1,7 +1,7 @@
 """Words of servers made fit to be seen: cleaned, cut, and marked as theirs so that no server can end its mark.
 
 The mark is a tag, `<from-server name="…">…</from-server>`, and whatever looks like that tag inside loses its `<`.
-What stands outside of such tags is the person's, the model's or the host's.
+What stands outside of such tags is the user's, the model's or the host's.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def offered(tool: HostTool) -> Tool:
 
 
 def system_prompt(own: str | None, instructions: Mapping[str, str], limit: int) -> str:
-    """The person's own words, what the marks mean, and how each server wants to be used, in a steady order."""
+    """The user's own words, what the marks mean, and how each server wants to be used, in a steady order."""
     servers = [
         marked(server, text, limit, kind="instructions")
         for server, text in sorted(instructions.items())
@@ -106,7 +106,7 @@ def system_prompt(own: str | None, instructions: Mapping[str, str], limit: int) 
 
 
 def for_model(server: str, tool: str, content: Iterable[Content], limit: int) -> list[Content]:
-    """What a tool gave, for the model: one marked text, its images and sounds; nothing that is for the person only."""
+    """A tool result for the model: one marked text, its images and sounds; nothing that is for the user only."""
     words: list[str] = []
     others: list[Content] = []
     notes: list[str] = []
@@ -129,7 +129,7 @@ def for_model(server: str, tool: str, content: Iterable[Content], limit: int) ->
 
 
 def for_person(result: CallToolResult, limit: int) -> CallToolResult:
-    """What a tool gave, for a terminal: the same blocks without what it would obey, and no longer than the limit."""
+    """A tool result for a terminal: the same blocks without control characters, and no longer than the limit."""
     blocks: list[Content] = []
     left = limit
     for block in result.content:

@@ -1,4 +1,4 @@
-"""What of a conversation goes along when a server asks a model, and the person lets it.
+"""Conversation messages that a sampling request may include, with the approval of the user.
 
 2025-06-18 client/sampling, `includeContext`: what this server said and did, or all of it. The model sees it; the server
 sees what the model makes of it.

@@ -72,7 +72,7 @@ Meaning: TypeAlias = ServerToolCall | LocalResult
 
 
 class ToolSearch:
-    """What a model is offered in one round, and what its wishes mean."""
+    """The tools that a model is offered in one round, and the meaning of its tool uses."""
 
     def __init__(self, tools: Sequence[HostTool], *, searching: bool) -> None:
         self._tools = {tool.name: tool for tool in tools}
@@ -80,7 +80,7 @@ class ToolSearch:
         self.offered = list(FINDERS) if searching else [offered(tool) for tool in tools]
 
     def meaning(self, use: ToolUse) -> Meaning:
-        """What a tool use asks for; a mistake of the model is an answer that says what to do."""
+        """The call that a tool use stands for; a mistake of the model gives a result that says what to do."""
         if (written := unreadable(use)) is not None:
             return LocalResult(f"The arguments are no JSON object: {clean_text(written[:200])}", is_error=True)
         if self._searching and use.name in _ANSWERS:
@@ -156,7 +156,7 @@ def _words(text: str) -> list[str]:
 
 
 def _fits(tools: Sequence[HostTool], query: Sequence[str]) -> list[float]:
-    """How well words fit each tool: the fewer tools a word fits, the more it says."""
+    """Relevance of each tool for some words: the fewer tools a word matches, the more it counts."""
     fields = [_fields(tool) for tool in tools]
     fits = [0.0] * len(tools)
     for word in dict.fromkeys(query):

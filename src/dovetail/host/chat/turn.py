@@ -41,7 +41,7 @@ log = logging.getLogger("dovetail.host")
 
 
 class ChatHost(Protocol):
-    """What a chat needs of a host."""
+    """The part of a host that a chat uses."""
 
     @property
     def models(self) -> Sequence[Model]: ...
@@ -66,7 +66,7 @@ class ChatHost(Protocol):
 
 
 class Turn:
-    """What goes on between a message of the person and the end of the model's answer."""
+    """One turn: from a message of the user to the end of the model's answer."""
 
     def __init__(
         self,
@@ -258,14 +258,14 @@ class Turn:
 
 
 def _called(use: ToolUse, meaning: ServerToolCall | LocalResult) -> tuple[str, str, str]:
-    """What a tool is called in the host, whose it is, and what it is called there; the host's own are nobody's."""
+    """Names of a tool: (name in the host, key of the server, name on the server); the key is "" for built-in tools."""
     found = meaning.tool if isinstance(meaning, ServerToolCall) else None
     names = (use.name, "", use.name) if found is None else (found.name, found.server, found.tool.name)
     return clean_text(names[0][:200]), clean_text(names[1]), clean_text(names[2][:200])
 
 
 def _contents(result: CallToolResult) -> Sequence[Content]:
-    """What a tool gave, as blocks: the structured part only where it says nothing else."""
+    """Content blocks of a result: the structured content only where there is no other."""
     if result.content or result.structured_content is msgspec.UNSET:
         return result.content
     return [Text(text=msgspec.json.encode(result.structured_content).decode())]

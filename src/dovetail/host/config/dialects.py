@@ -1,4 +1,4 @@
-"""Which part of a file names servers: each program's way is known by what stands in the file."""
+"""Dialects of configuration files: the part of a file that lists servers, recognised by its content."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ServerTables(msgspec.Struct, frozen=True):
 
     found: tuple[ServerTable, ...]
     switched_off: frozenset[str] = frozenset()
-    """Keys that the person has switched off for this project, here or in the project's own file."""
+    """Keys that the user has switched off for this project, here or in the project's own file."""
 
 
 _WAYS = (("mcpServers",), ("servers",), ("mcp", "servers"))
@@ -62,7 +62,7 @@ def repository_root(folder: str) -> str | None:
 
 
 def _project(root: Object, workspace: str) -> Object | None:
-    """What Claude Code keeps of a project: under its folder, or the root of its repository."""
+    """The settings of a project in Claude Code's file: under its folder, or the root of its repository."""
     projects = root.get("projects")
     if not isinstance(projects, Object):
         return None

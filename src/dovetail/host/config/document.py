@@ -35,11 +35,11 @@ class ConfigDocument:
         self.root = root
 
     def origin(self, node: Node) -> Origin:
-        """Where a value stands."""
+        """The file and line of a value."""
         return self.origin_at(node.start)
 
     def origin_at(self, offset: int) -> Origin:
-        """Where a place in the text is."""
+        """The file and line of an offset in the text."""
         return Origin(self.file, self._lines.at(offset))
 
 

@@ -153,7 +153,7 @@ def _server(document: ConfigDocument, key: str) -> Object:
 
 
 def _way(document: ConfigDocument) -> tuple[str, ...]:
-    """Where new servers go: the table that is there, the first of them, or a new one."""
+    """The path to the table for new servers: the first that exists, or a new one."""
     for way in _WAYS:
         node: Node | None = document.root
         for step in way:

@@ -1,4 +1,4 @@
-"""Seeing that configuration files have changed, and what that means for the servers.
+"""Watch of configuration files: what a change means for the servers.
 
 By asking for their time, size and number once a second: that costs microseconds for a handful of files, works on
 every system and network drive, and needs no library.
@@ -23,14 +23,14 @@ Stamp: TypeAlias = "tuple[int, int, int, int] | None"
 
 
 class ConfigChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What is different from before, by value: a line that moved is no change."""
+    """A change of the configuration, by value: a line that moved is no change."""
 
     added: tuple[ServerEntry, ...] = ()
     removed: tuple[ServerEntry, ...] = ()
     changed: tuple[tuple[ServerEntry, ServerEntry], ...] = ()
     """Before and after."""
     warnings: tuple[str, ...] = ()
-    """What is new to say about the files; one that cannot be read now is among it, and its last good state counts."""
+    """New warnings about the files; one that cannot be read now is among them, and its last good state counts."""
 
 
 class ConfigWatch:
@@ -107,7 +107,7 @@ class ConfigWatch:
 
 
 def compare(before: Config, after: Config) -> ConfigChange:
-    """What is different between two states."""
+    """The change from one state to another."""
     old = {entry.key: entry for entry in before.entries}
     new = {entry.key: entry for entry in after.entries}
     return ConfigChange(

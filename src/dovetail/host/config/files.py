@@ -1,4 +1,4 @@
-"""Where people's configuration files are."""
+"""Locations of configuration files of known programs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def find_files(
 
 
 def user_files(home: Path, platform: str = sys.platform, environ: Mapping[str, str] = os.environ) -> list[ConfigFile]:
-    """Where a user's own files are, whether or not they are there."""
+    """Locations of the user's own files, whether or not they exist."""
     settings = _settings(home, platform, environ)
     places: tuple[tuple[Product, Path], ...] = (
         ("dovetail", user_folder(environ) / FILE_NAME),

@@ -1,9 +1,9 @@
-"""Taking servers over from other programs' files, so that they start here as they start there."""
+"""Import of servers from other programs' configuration files."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -39,7 +39,7 @@ class SkippedServer(msgspec.Struct, frozen=True):
 
 
 class ImportPlan(msgspec.Struct, frozen=True):
-    """What an import would do."""
+    """Plan of an import: the servers that are taken over, and those that are not."""
 
     taken: tuple[ImportedServer, ...]
     skipped: tuple[SkippedServer, ...]
@@ -51,33 +51,54 @@ def plan_import(
     environ: Mapping[str, str] = os.environ,
     replaced: bool = False,
 ) -> ImportPlan:
-    """What the sources have that the target has not; with `replaced` also what the target has otherwise."""
-    home, here = project_of(target.file, environ), os.getcwd()
-    there = {key: plain(node) for key, node in _servers(target)}
+    """Plan to take over what the target does not have; with `replaced` also what it has with other values."""
+    target_servers = {key: plain(node) for key, node in _servers(target)}
     taken: dict[str, ImportedServer] = {}
     skipped: list[SkippedServer] = []
-    documents = [read_document(path) for path in sources]
+    for candidate in _candidates([read_document(path) for path in sources], target, environ):
+        judged = _judge(candidate, taken, target_servers, target.file, replaced)
+        if isinstance(judged, ImportedServer):
+            taken[judged.key] = judged
+        else:
+            skipped.append(judged)
+    return ImportPlan(tuple(_with_own_inputs(list(taken.values()), input_ids(target))), tuple(skipped))
+
+
+def _candidates(
+    documents: Sequence[ConfigDocument], target: ConfigDocument, environ: Mapping[str, str]
+) -> Iterator[ImportedServer | SkippedServer]:
+    """Every server of the sources, those that count more first, as it would be written to the target."""
+    home, here = project_of(target.file, environ), os.getcwd()
     off = frozenset[str]().union(*(find_server_tables(each, here).switched_off for each in documents))
     for document in documents:
         folder = project_of(document.file, environ)
-        switched = off if product_of(document.file) == "claude-code" else frozenset[str]()
+        switched_off = off if product_of(document.file) == "claude-code" else frozenset[str]()
         for table in find_server_tables(document, folder or here).found:
             place = here if table.scope == "local" else folder
-            for each in _from_table(document, table, place if place != home else None):
-                one = _switched_off(each) if each.key in switched else each
-                reason = one.reason if isinstance(one, SkippedServer) else None
-                if one.key in taken:
-                    reason = f"the one of {taken[one.key].origin} goes before it"
-                elif isinstance(one, ImportedServer) and one.key in there:
-                    if there[one.key] == one.server or (not replaced and _alike(there[one.key], one)):
-                        reason = f"{target.file} has it already"
-                    elif not replaced:
-                        reason = f"{target.file} has another server of this name (--replace)"
-                if reason is not None:
-                    skipped.append(SkippedServer(one.key, one.origin, reason))
-                elif isinstance(one, ImportedServer):
-                    taken[one.key] = one
-    return ImportPlan(tuple(_with_own_inputs(list(taken.values()), input_ids(target))), tuple(skipped))
+            for server in _from_table(document, table, place if place != home else None):
+                yield _switched_off(server) if server.key in switched_off else server
+
+
+def _judge(
+    candidate: ImportedServer | SkippedServer,
+    taken: Mapping[str, ImportedServer],
+    target_servers: Mapping[str, Any],
+    target_file: str,
+    replaced: bool,
+) -> ImportedServer | SkippedServer:
+    """The candidate if it is taken over, or the reason why not: the first of a name wins, then the target."""
+    if candidate.key in taken:
+        reason = f"the one of {taken[candidate.key].origin} goes before it"
+        return SkippedServer(candidate.key, candidate.origin, reason)
+    if isinstance(candidate, SkippedServer) or candidate.key not in target_servers:
+        return candidate
+    existing = target_servers[candidate.key]
+    if existing == candidate.server or (not replaced and _alike(existing, candidate)):
+        return SkippedServer(candidate.key, candidate.origin, f"{target_file} has it already")
+    if not replaced:
+        reason = f"{target_file} has another server of this name (--replace)"
+        return SkippedServer(candidate.key, candidate.origin, reason)
+    return candidate
 
 
 def _switched_off(one: ImportedServer | SkippedServer) -> ImportedServer | SkippedServer:
@@ -87,7 +108,7 @@ def _switched_off(one: ImportedServer | SkippedServer) -> ImportedServer | Skipp
 
 
 def _alike(there: Any, one: ImportedServer) -> bool:
-    """Whether a server was taken over before, with its secrets put aside and its inputs under other names."""
+    """True if a server was taken over before, with its secrets put aside and its inputs under other names."""
     hidden, _ = extract_secrets(one.key, one.server, ())
     return _unnamed(there) in (_unnamed(one.server), _unnamed(hidden))
 

@@ -1,4 +1,4 @@
-"""The `inputs` of a file: what it leaves to the person."""
+"""The `inputs` of a file: what it leaves to the user."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KINDS = frozenset({"promptString", "pickString"})
 
 
 class Inputs(msgspec.Struct, frozen=True):
-    """What was understood, and why the rest was not."""
+    """The inputs that could be read, and the problems of the others."""
 
     known: dict[str, Input]
     refused: dict[str, str]

@@ -42,7 +42,7 @@ class Member(msgspec.Struct, frozen=True):
     key: Scalar
     value: Node
     comma: int | None
-    """Where the comma after it stands, if there is one."""
+    """Offset of the comma after it, if there is one."""
 
 
 class Object(msgspec.Struct, frozen=True):
@@ -70,7 +70,7 @@ class BadJson(ValueError):
 
 
 class LineIndex:
-    """Which line of a text an offset is on, from 1."""
+    """Line numbers, from 1, of offsets in a text."""
 
     def __init__(self, text: str) -> None:
         self._ends = [found.start() for found in re.finditer("\n", text)]
@@ -155,7 +155,7 @@ class _Reader:
         return Array(start, at + 1, tuple(items))
 
     def _after(self, at: int, closing: str) -> tuple[int, int | None]:
-        """Where the next value or the end stands, and the comma before it."""
+        """The offset of the next value or the end, and of the comma before it."""
         at = self.skip(at)
         if self._text.startswith(",", at):
             return self.skip(at + 1), at

@@ -16,7 +16,7 @@ _OTHERS = frozenset(
         *("disabledTools", "transport", "$schema"),
     }
 )
-"""What other programs know and Dovetail leaves alone."""
+"""Keys of other programs that Dovetail ignores."""
 
 _MEANT = {
     "environment": "env",
@@ -40,7 +40,7 @@ UNHEEDED = {
     "sandboxEnabled": "there is no sandbox here: the server would run with all of your rights",
     "headersHelper": "no program is run for headers here: give them under headers",
 }
-"""Keys of other programs that a person may rely on, and what becomes of it."""
+"""Keys of other programs that a user may rely on, and what becomes of it."""
 
 
 def suggest_key(key: str, known: Iterable[str]) -> str | None:

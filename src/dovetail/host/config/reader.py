@@ -24,12 +24,12 @@ _CLAUDE_PROJECT = ".mcp.json"
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
-    """What one file says, or several together."""
+    """The configuration of one file, or of several together."""
 
     entries: tuple[ServerEntry, ...] = ()
     inputs: tuple[Input, ...] = ()
     warnings: tuple[str, ...] = ()
-    """What a person should look at, each with file and line; nothing of it keeps a server from starting."""
+    """Warnings, each with file and line; none of them keeps a server from starting."""
     files: tuple[str, ...] = ()
     """Every file that was read for it, those that `envFile` names too."""
 

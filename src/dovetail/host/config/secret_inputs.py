@@ -56,7 +56,7 @@ def extract_secrets(
 
 
 def looks_secret(name: str, value: str) -> bool:
-    """Whether a value is better not written down; one with a `${…}` in it says where it comes from already."""
+    """True if a value is better not written down; one with a `${…}` in it says where it comes from already."""
     return bool(value.strip()) and "${" not in value and (is_secret(name) or redact_text(value) != value)
 
 

@@ -40,17 +40,17 @@ _SCHEMES = {"http": "http", "https": "http", "ws": "ws", "wss": "ws"}
 
 
 class FileContext(msgspec.Struct, frozen=True):
-    """What the servers of one file have in common."""
+    """Context shared by the servers of one file."""
 
     document: ConfigDocument
     around: VariableScope
     inputs: Inputs
     folder: str | None
-    """Where commands run that do not say it; None leaves it to whoever starts them."""
+    """Working directory of commands that name none; None leaves it to the launcher."""
 
     @property
     def base(self) -> str:
-        """What relative paths of the file begin at."""
+        """The folder that relative paths of the file refer to."""
         return self.folder or self.around.workspace
 
 
@@ -131,7 +131,7 @@ class _Reading:
         return LaunchSpec(kind=kind, url=url, headers=self._map(node.get("headers"), "headers"))
 
     def _kind(self, node: Object) -> Kind | None:
-        """What the file says, or what must be meant."""
+        """The kind that the file names, or the only one that its keys permit."""
         said = node.get("type")
         if said is None:
             return self._guess(node)
@@ -187,7 +187,7 @@ class _Reading:
         if value is None:
             return self._surface.folder
         text = os.path.expanduser(self._text(value, "cwd"))
-        # What the person fills in later may be a whole path.
+        # What the user fills in later may be a whole path.
         return text if INPUT.match(text) else os.path.normpath(os.path.join(self._surface.base, text))
 
     def _environment(self, node: Object) -> dict[str, str]:

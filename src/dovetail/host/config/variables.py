@@ -22,7 +22,7 @@ class UnresolvedVariable(ValueError):
 
 
 class VariableScope(msgspec.Struct, frozen=True):
-    """What references stand for."""
+    """Values of variables: environment, folders and the file itself."""
 
     environ: Mapping[str, str]
     home: str

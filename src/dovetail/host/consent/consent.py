@@ -1,4 +1,4 @@
-"""From what is about to happen to whether it may: the rules, the person if need be, and the record of both."""
+"""Consent: permission for actions, from the rules or the user, and the audit records of both."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .user_prompts import UserPrompts
 logger = logging.getLogger("dovetail")
 
 NOBODY = "Nobody can be asked"
-"""How a refusal begins that is nobody's decision."""
+"""Beginning of a refusal because no user can be asked."""
 
 _DESCRIPTIONS = {
     "launch": "start the server {server}",
@@ -40,7 +40,7 @@ _DESCRIPTIONS = {
 
 
 class Permission(msgspec.Struct, frozen=True, kw_only=True):
-    """It may happen: who said so, by which rule, and what the person changed about it."""
+    """Permission for an action: the decider, the rule, and what the user changed."""
 
     by: Decider
     rule: str
@@ -48,7 +48,7 @@ class Permission(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Consent:
-    """Decides on every action of a host; nobody to ask means no."""
+    """Decides on every action of a host; where no user can be asked, the answer is no."""
 
     def __init__(
         self,
@@ -66,11 +66,11 @@ class Consent:
 
     @property
     def asks(self) -> bool:
-        """Whether there is somebody to ask."""
+        """True if there is somebody to ask."""
         return self._prompts.approves
 
     def decide(self, action: Action) -> Decision:
-        """What the rules and the person's earlier answers say."""
+        """The decision of the rules and the user's saved answers."""
         return self.policy.decide(action, self._saved_answers.answers(action))
 
     async def record(self, event: AuditEvent, action: Action, by: Decider | None, rule: str, **details: Any) -> None:

@@ -1,4 +1,4 @@
-"""What servers say of their tools, prompts, templates and themselves, held against what was approved of it."""
+"""Review of definitions: what servers offer is compared with what was approved, and held back if it differs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FEW, _SMALL = 100, 50_000
 
 
 class Withheld(msgspec.Struct, frozen=True, kw_only=True):
-    """A definition that is neither offered nor used until the person approves it."""
+    """A definition that is neither offered nor used until the user approves it."""
 
     server: str
     kind: DefinitionKind
@@ -29,11 +29,11 @@ class Withheld(msgspec.Struct, frozen=True, kw_only=True):
     difference: str
     concerns: tuple[str, ...] = ()
     digest: str = ""
-    """SHA-256 of what is shown, for `Host.approve`: the server may change it while the person reads."""
+    """SHA-256 of what is shown, for `Host.approve`: the server may change it while the user reads."""
 
 
 class ServerReview(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be said of all that one server offers."""
+    """The review of one server's definitions."""
 
     digests: dict[tuple[DefinitionKind, str], str]
     """Of what may be used."""
@@ -41,7 +41,7 @@ class ServerReview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DefinitionReview:
-    """Knows what was approved; without a lockfile it knows it for as long as the host runs."""
+    """Approved definitions and the findings about others; without a lockfile approvals last as long as the host."""
 
     def __init__(self, file: Path | None, folder: Path | None, thread_pool: ThreadPool) -> None:
         self._file = None if file is None else LockFile(file, folder)
@@ -52,7 +52,7 @@ class DefinitionReview:
         self._features: dict[str, ServerFeatures] = {}
         self._reviewed: dict[str, ServerReview] = {}
         self.trusts: Callable[[str], bool] = lambda _: False
-        """Whether the person trusts a server: how others name their tools says nothing against it then."""
+        """True if the user trusts a server: how others name their tools says nothing against it then."""
         self._stale = False
         """Tools have come or gone: what looks wrong depends on the names of the other servers' tools."""
 
@@ -83,7 +83,7 @@ class DefinitionReview:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether tools have come or gone since the last review: `review_again`."""
+        """True if tools have come or gone since the last review: `review_again`."""
         return self._stale and self._lock is not None
 
     async def review_again(self) -> list[Finding]:
@@ -102,7 +102,7 @@ class DefinitionReview:
         return None if reviewed is None else reviewed.digests.get((kind, name))
 
     def held(self, server: str, kind: DefinitionKind, name: str) -> Finding | None:
-        """What there is to say of a definition that is held back."""
+        """The finding about a definition that is held back; None if it is not."""
         reviewed = self._reviewed.get(server)
         return None if reviewed is None else reviewed.held.get((kind, name))
 
@@ -181,7 +181,7 @@ class DefinitionReview:
 
 
 def as_withheld(finding: Finding) -> Withheld:
-    """What is held back, as a person is told of it."""
+    """A finding as it is shown to the user."""
     return Withheld(
         server=finding.server,
         kind=finding.definition.kind,

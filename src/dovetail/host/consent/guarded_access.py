@@ -38,23 +38,23 @@ from .definition_review import DefinitionReview
 T = TypeVar("T")
 
 _MAX_EDITS = 5
-"""How often the user may give arguments that do not fit before the call is refused."""
+"""Times that the user may give arguments that do not fit before the call is refused."""
 
 _LISTS: dict[str, Literal["tools", "prompts"]] = {"tool": "tools", "prompt": "prompts"}
 """Kinds of actions whose definitions are approved one by one, and the list that has them."""
 
 
 class _Access(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """What differs between tools, prompts and resources."""
+    """One access: the steps that differ between tools, prompts and resources."""
 
     action: Action
     question: Callable[[Action, str], CallQuestion]
     """Makes the question to the user, of the action and the reason to ask."""
     send: Callable[[BoundedClient, Action], Awaitable[T]]
     outcome: Callable[[T], dict[str, Any]] = lambda _: {"is_error": False}
-    """What the audit log says of a result."""
+    """Details of a result for the audit log."""
     problems: Callable[[dict[str, Any]], list[str]] = lambda _: []
-    """What is wrong with arguments that the user has edited."""
+    """Problems of arguments that the user has edited."""
     timeout: float | None = None
 
 

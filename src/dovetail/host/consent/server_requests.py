@@ -1,4 +1,4 @@
-"""What one server asks for: a model's answer, the person's answer, the folders; each with the person's consent.
+"""Requests of one server: sampling, elicitation and roots, each with the consent of the user.
 
 A server gets what it was told of, and nothing else: no conversation, and nothing of another server.
 """
@@ -30,7 +30,7 @@ from .consent import Consent, Permission
 from .user_prompts import HostElicitation, UserPrompts
 
 OnContext: TypeAlias = Callable[[str, str], Sequence[SamplingMessage]]
-"""What of the conversation a server may see that the person grants it to: its key, and `thisServer` or `allServers`."""
+"""Gives the messages that a server may see if the user approves; takes its key, and `thisServer` or `allServers`."""
 
 _MAX_SAMPLING = 4
 """Answers of models that one server may wait for at once."""
@@ -70,7 +70,7 @@ class ServerRequestHandlers:
         self._too_often = False
 
     def options(self) -> dict[str, Any]:
-        """What a client is to be given; servers are told only of what somebody can answer."""
+        """Options of the client: only capabilities that this host can serve are announced."""
         return {
             "on_sample": self.sample if self._models else None,
             "sample_tools": bool(self._models),
@@ -79,7 +79,7 @@ class ServerRequestHandlers:
         }
 
     async def sample(self, params: CreateMessageParams) -> CreateMessageResult:
-        """A model's answer, which the person has seen before the server does."""
+        """A model's answer, which the user has seen before the server does."""
         from dovetail.host.models.select_model import select_model
         from dovetail.host.models.stream_answer import full_answer
 
@@ -134,7 +134,7 @@ class ServerRequestHandlers:
         return given
 
     async def elicit(self, question: Elicitation) -> ElicitAnswer:
-        """The person's answer; it is theirs to give whatever the rules are, unless these say no."""
+        """The user's answer; it is theirs to give whatever the rules are, unless these say no."""
         concerns = concerns_of(question)
         asked = HostElicitation(**msgspec.structs.asdict(question), key=self._key, concerns=concerns)
         action = self._action("elicitation", question.url or "")
@@ -182,7 +182,7 @@ class ServerRequestHandlers:
 
 
 def concerns_of(question: Elicitation) -> tuple[str, ...]:
-    """What to warn the person of: an address that misleads, or a form that asks for secrets.
+    """Warnings for the user: an address that misleads, or a form that asks for secrets.
 
     Servers must not ask for those (elicitation, "Security Considerations").
     """
@@ -219,6 +219,6 @@ def _outcome(answer: object) -> str:
 
 
 def _fields(answer: object) -> list[str] | None:
-    """The names of what was filled in; what the person wrote is between them and the server."""
+    """The names of what was filled in; what the user wrote is between them and the server."""
     content = answer.content if isinstance(answer, ElicitResult) else answer
     return sorted(cast("Mapping[str, Any]", content)) if isinstance(content, Mapping) else None

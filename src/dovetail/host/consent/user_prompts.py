@@ -1,4 +1,4 @@
-"""The person at the host: whoever puts questions to them goes through here, and takes back what is no longer asked."""
+"""Questions to the user: asked through callbacks, and withdrawn when their answer is not needed any more."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OnHostElicit: TypeAlias = "Callable[[str, Elicitation], ElicitAnswer | Awaitable
 
 
 class HostElicitation(Elicitation, frozen=True, kw_only=True):
-    """What a server asks a person, and what to warn them of."""
+    """An elicitation of a server, with warnings for the user."""
 
     key: str
     """Of the server in the configuration."""
@@ -46,7 +46,7 @@ _THEIRS = (HostElicitation, SamplingQuestion, SamplingAnswerQuestion, RootsQuest
 
 
 class UserPrompts:
-    """Puts questions; several may be open at once, and each is withdrawn when nobody needs its answer any more."""
+    """Asks the user; several questions may be open at once."""
 
     def __init__(
         self,
@@ -66,16 +66,16 @@ class UserPrompts:
 
     @property
     def approves(self) -> bool:
-        """Whether there is somebody to ask for consent."""
+        """True if there is somebody to ask for consent."""
         return self._on_approve is not None
 
     @property
     def answers(self) -> bool:
-        """Whether there is somebody to answer servers."""
+        """True if there is somebody to answer servers."""
         return self._on_elicit is not None
 
     async def approve(self, question: Question) -> Yes | No:
-        """The person's answer to a question of ours."""
+        """The user's answer to a question of ours."""
         assert self._on_approve is not None
         try:
             reply = await self._put(question.server, question, functools.partial(self._on_approve, question))
@@ -91,7 +91,7 @@ class UserPrompts:
         return reply
 
     async def elicit(self, asked: HostElicitation) -> ElicitAnswer:
-        """The person's answer to a server's question."""
+        """The user's answer to a server's question."""
         assert self._on_elicit is not None
         try:
             return await self._put(asked.key, asked, functools.partial(self._on_elicit, asked.key, asked))

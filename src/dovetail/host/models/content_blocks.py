@@ -27,7 +27,7 @@ def plain(block: Content) -> Plain:
 
 
 def plain_result(result: ToolResultContent) -> list[Plain]:
-    """What a tool gave: its content, or its structured content where there is no other."""
+    """The content of a tool result, or its structured content where there is no other."""
     blocks = [plain(block) for block in result.content]
     if blocks or result.structured_content is msgspec.UNSET:
         return blocks
@@ -40,7 +40,7 @@ def texts(blocks: Iterable[Plain]) -> str:
 
 
 def unsent(block: Image | Audio) -> str:
-    """What a model is told of something that it cannot be given."""
+    """A text in place of content that a model cannot take."""
     kind = "image" if isinstance(block, Image) else "sound"
     article = "an" if kind == "image" else "a"
     return f"[Here is {article} {kind} ({media_type(block.mime_type)}) that this model cannot be given.]"

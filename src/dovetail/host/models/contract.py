@@ -1,4 +1,4 @@
-"""What a host needs of a model: the words of the protocol in, the words of the protocol out.
+"""Model contract: types of the protocol in, types of the protocol out.
 
 A conversation is one of `SamplingMessage`s with tools, as a server's own request for sampling is, so that chat
 and sampling go the same way.
@@ -15,7 +15,7 @@ from dovetail.types.client_features import CreateMessageParams, CreateMessageRes
 
 
 class Traits(msgspec.Struct, frozen=True, kw_only=True):
-    """How a model compares with others, each from 0 (bad) to 1 (good); for servers' preferences."""
+    """Traits of a model, each from 0 (bad) to 1 (good); for servers' preferences."""
 
     cheap: float = 0.5
     fast: float = 0.5
@@ -38,12 +38,12 @@ class Model(Protocol):
 
     @property
     def name(self) -> str:
-        """What the model is called where it runs, which hints are compared with."""
+        """The name of the model at its provider, which hints are compared with."""
         ...
 
     @property
     def traits(self) -> Traits:
-        """How it compares with others."""
+        """Its traits, for servers' preferences."""
         ...
 
     def respond(self, params: CreateMessageParams) -> AsyncIterator[ModelEvent]:
@@ -51,5 +51,5 @@ class Model(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         ...

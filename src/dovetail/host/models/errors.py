@@ -1,4 +1,4 @@
-"""What goes wrong at a model's endpoint, whatever library reached it, as errors of ours."""
+"""Errors of model endpoints, translated from those of the providers' libraries."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ModelFailed(DovetailError):
 
 
 def error_text(problem: Exception, secrets: Iterable[str] = ()) -> str:
-    """What a library says of a problem, on one short line and without keys."""
+    """The text of a library's error, on one short line and without keys."""
     text = (_said(problem) or str(getattr(problem, "message", None) or problem))[: 4 * MAX_WORDS]
     for secret in secrets:
         text = text.replace(secret, REDACTED)

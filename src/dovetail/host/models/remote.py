@@ -1,4 +1,4 @@
-"""What the models behind a provider's own library have in common: keys, time, retries, and errors of ours."""
+"""Base class of models behind a provider's library: keys, timeouts, retries and error translation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ClosableClient(Protocol):
     """A library's client."""
 
     def close(self) -> Awaitable[None]:
-        """Let go of connections."""
+        """Close connections."""
         ...
 
 
@@ -78,12 +78,12 @@ class RemoteModel(Generic[ClientT]):
 
     @property
     def name(self) -> str:
-        """What the model is called where it runs."""
+        """The name of the model at its provider."""
         return self._name
 
     @property
     def traits(self) -> Traits:
-        """How it compares with others."""
+        """Its traits, for servers' preferences."""
         return self._traits
 
     async def respond(self, params: CreateMessageParams) -> AsyncGenerator[ModelEvent]:
@@ -96,7 +96,7 @@ class RemoteModel(Generic[ClientT]):
             raise self._failure(problem) from None  # the library's own error may quote the key
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         client = self._clients.pop(asyncio.get_running_loop(), None)
         if client is not None:
             await client.close()
@@ -137,7 +137,7 @@ class RemoteModel(Generic[ClientT]):
         return None if self._tepid else params.temperature
 
     def _warms_to(self, problem: Exception, params: CreateMessageParams) -> bool:
-        """Whether the same request may do without its temperature."""
+        """True if the same request may do without its temperature."""
         if self._temperature(params) is None or getattr(problem, "status_code", None) != 400:
             return False
         self._tepid = "temperature" in error_text(problem)

@@ -42,10 +42,10 @@ ScriptLine: TypeAlias = "ScriptStep | str | Callable[[CreateMessageParams], Scri
 
 
 class ScriptedModel:
-    """Answers from a script: by words in what the person said last, the steps of what then happens.
+    """Answers from a script: by words in what the user said last, the steps of what then happens.
 
-    The first words, in the order given, that the person's last message holds choose the steps; `""` fits everything.
-    The first step answers the person, the next one the results of the tools that it wanted, and so on; without words
+    The first words, in the order given, that the user's last message holds choose the steps; `""` fits everything.
+    The first step answers the user, the next one the results of the tools that it wanted, and so on; without words
     (a plain list) the steps are taken one after the other over the whole conversation. It keeps no state.
     """
 
@@ -75,12 +75,12 @@ class ScriptedModel:
 
     @property
     def name(self) -> str:
-        """What the model is called."""
+        """The name of the model."""
         return self._name
 
     @property
     def traits(self) -> Traits:
-        """How it compares with others."""
+        """Its traits, for servers' preferences."""
         return self._traits
 
     async def respond(self, params: CreateMessageParams) -> AsyncGenerator[ModelEvent]:
@@ -94,7 +94,7 @@ class ScriptedModel:
         yield self._answer(params, step)
 
     async def close(self) -> None:
-        """There is nothing to let go of."""
+        """Nothing to close."""
 
     def _step(self, params: CreateMessageParams) -> ScriptStep:
         said, since = _last_said(params.messages)
@@ -128,7 +128,7 @@ class ScriptedModel:
 
 
 def _last_said(messages: Sequence[SamplingMessage]) -> tuple[str, int]:
-    """What the person said last, and how many answers came since."""
+    """The last message of the user, and the number of answers since."""
     answers = 0
     for message in reversed(messages):
         if message.role == "assistant":

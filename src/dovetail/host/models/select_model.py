@@ -1,4 +1,4 @@
-"""Which of the configured models answers: hints first, in their order, then what matters to whoever asks."""
+"""Model selection: hints first, in their order, then the priorities of the request."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def select_model(models: Sequence[Model], preferences: ModelPreferences | None =
 
 
 def find_model(models: Sequence[Model], name: str) -> Model:
-    """The model that a person names, in whole or in part; an error that lists them all when there is none."""
+    """The model that a user names, in whole or in part; an error that lists them all when there is none."""
     found = match_model([name], [model.name for model in models])
     if found is None:
         known = ", ".join(model.name for model in models) or "none"

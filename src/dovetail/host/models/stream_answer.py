@@ -29,7 +29,7 @@ async def stream_answer(model: Model, params: CreateMessageParams) -> AsyncGener
 
 
 async def full_answer(model: Model, params: CreateMessageParams) -> CreateMessageResult:
-    """What a model says in the end.
+    """The whole answer of a model.
 
     A conversation whose tool uses and results do not pair up is refused before the model is asked (−32602).
     """

@@ -1,4 +1,4 @@
-"""How many tokens an answer took, where the endpoint says so."""
+"""Token usage of an answer, where the endpoint reports it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def usage_meta(read: object, written: object) -> dict[str, Any] | None:
 
 
 def usage_of(answer: CreateMessageResult) -> Usage | None:
-    """What an answer took; None when nobody knows."""
+    """The usage of an answer; None if it is unknown."""
     found = (answer.meta or {}).get(USAGE)
     if not isinstance(found, dict):
         return None

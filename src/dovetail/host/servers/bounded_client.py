@@ -1,4 +1,4 @@
-"""What a server offers, fetched within bounds."""
+"""Client for a server that is not trusted: lists are bounded, and no call is sent twice."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KINDS: tuple[ListKind, ...] = ("tools", "prompts", "resources", "templates")
 
 
 class ServerFeatures(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server offers, as it says itself."""
+    """Tools, prompts, resources, templates and instructions of a server."""
 
     tools: tuple[Tool, ...] = ()
     prompts: tuple[Prompt, ...] = ()
@@ -60,16 +60,16 @@ class BoundedClient(Client):
 
     @property
     def gone(self) -> bool:
-        """Whether the server is gone, which its keeper may not have noticed yet."""
+        """True if the server is gone, which its keeper may not have noticed yet."""
         return self._supervisor is None or self._supervisor.connection.gone is not None
 
     @property
     def era(self) -> Literal["handshake", "envelope"]:
-        """Which era the agreed revision is of."""
+        """The era of the agreed revision."""
         return self._connected().agreement.revision.era
 
     def knows(self, method: str) -> bool:
-        """Whether the agreed revision has a method."""
+        """True if the agreed revision has a method."""
         return method in self._connected().agreement.revision.methods
 
     def _max_pages(self) -> int:
@@ -117,7 +117,7 @@ async def fetch_list(client: BoundedClient, kind: ListKind, seconds: float) -> t
         raise InvalidAnswer(f"The list of {kind} did not end within {seconds:g} s") from None
     unique: dict[str, Any] = {}
     for item in found:
-        # A second tool of the same name could not be called, but might be what a person reads.
+        # A second tool of the same name could not be called, but might be what a user reads.
         if unique.setdefault(_called(item), item) is not item:
             client.complain(f"The list of {kind} has {_called(item)[:200]!r} more than once; only the first is taken")
     return tuple(unique.values())

@@ -1,4 +1,4 @@
-"""Looking after a server while it is connected: its health, its lists, and the resources that are subscribed to."""
+"""A connected server: health checks, lists, and subscriptions to resources."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OnListed = Callable[[ServerFeatures, frozenset[ListKind]], Awaitable[None]]
 
 
 class ConnectedServer:
-    """One connection's worth of care; its tasks end with it."""
+    """Health checks, list refresh and subscriptions of one connected server; its tasks end with the connection."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class ConnectedServer:
         self._subscriptions.clear()
 
     def announces(self, kind: Literal["tools", "prompts"]) -> bool:
-        """Whether the server says that it tells of changes of a list; who trusts it need not look."""
+        """True if the server says that it tells of changes of a list; who trusts it need not look."""
         said = getattr(self.client.capabilities, kind)
         return said is not None and bool(said.list_changed)
 

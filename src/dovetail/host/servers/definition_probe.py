@@ -1,4 +1,4 @@
-"""Asking every server of a configuration, once, what it offers."""
+"""Probe of every server of a configuration, once, for its definitions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LISTS: tuple[ListKind, ...] = ("tools", "prompts", "templates")
 
 
 class ProbedDefinitions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the servers said: the definitions of each, or why there are none."""
+    """The definitions of each server, or the reason why there are none."""
 
     definitions: dict[str, list[Definition]] = {}
     problems: dict[str, DovetailError] = {}

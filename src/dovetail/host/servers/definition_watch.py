@@ -57,7 +57,7 @@ class DefinitionWatch:
 
     @property
     def is_asking(self) -> bool:
-        """Whether the user is being asked about a definition."""
+        """True if the user is being asked about a definition."""
         return bool(self._asking)
 
     async def update(self, key: str, features: ServerFeatures) -> list[Finding]:

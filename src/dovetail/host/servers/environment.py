@@ -1,4 +1,4 @@
-"""What servers that are started as programs get to see of the host's environment."""
+"""Environment variables of the host that servers started as programs inherit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SECRET = ("TOKEN", "PASSWORD", "SECRET", "AUTH", "KEY", "CREDENTIAL")
 
 
 def shared_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """What a program needs to run at all, and nothing that was meant for another program, such as its tokens."""
+    """The variables that a program needs to run, without those meant for other programs, such as tokens."""
     return {name: value for name, value in environ.items() if _is_shared(name.upper())}
 
 

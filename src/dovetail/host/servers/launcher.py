@@ -1,4 +1,4 @@
-"""Starting a server: whether the person lets it, and how it is reached."""
+"""Launcher: obtains approval to start a server, and builds the client for it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OnAuth: TypeAlias = "Callable[[ServerEntry], Credentials | None]"
 
 
 class Launcher:
-    """Knows which launches were approved: for always in the user's folder, or for as long as the host runs."""
+    """Approved launches: for always in the user's folder, or for as long as the host runs."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Launcher:
                 await self._thread_pool.run(functools.partial(self._approvals.approve, entry.key, spec))
 
     def trusted(self, entry: ServerEntry) -> bool:
-        """Whether the person believes what this server says of its tools."""
+        """True if the user believes what this server says of its tools."""
         return entry.spec is not None and self._approvals.trusted(entry.key, entry.spec)
 
     async def trust(self, entry: ServerEntry, trusted: bool) -> None:
@@ -140,14 +140,14 @@ class Launcher:
 
 
 def spec_of(entry: ServerEntry) -> LaunchSpec:
-    """How to reach a server; `LocalError` where its entry does not say."""
+    """The launch of a server; `LocalError` where its entry has none."""
     if entry.spec is None:
         raise LocalError(entry.problem or f"{entry.origin}: {entry.key!r} does not say how to reach it")
     return entry.spec
 
 
 def loggable_spec(spec: LaunchSpec) -> dict[str, Any]:
-    """What the record says of a launch: what runs, and the names of what it is given."""
+    """A launch for the audit log: the command or URL, and the names of environment variables and headers."""
     if spec.kind == "stdio":
         return {"command": without_secrets(spec.command), "cwd": spec.cwd, "env": sorted(spec.env)}
     return {"url": spec.url, "headers": sorted(spec.headers)}

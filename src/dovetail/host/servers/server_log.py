@@ -1,6 +1,6 @@
-"""What one server wrote, logged and exchanged, as far back as there is room.
+"""Log of one server: its stderr, log messages and traffic, within a bound of bytes.
 
-The latest of something, up to so many bytes.
+`ByteBoundedDeque` holds the latest entries up to a number of bytes.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from dovetail.runtime.rate_limit import Bucket
 from dovetail.text.sanitize import clean_text
 
 _OVERHEAD = 200
-"""What an entry costs besides its text: a ring of empty lines is bounded too."""
+"""Bytes that an entry costs besides its text, so that empty lines are bounded too."""
 
 T = TypeVar("T")
 
 
 class ByteBoundedDeque(Generic[T]):
-    """Keeps the latest entries; the oldest go first."""
+    """A deque of bounded bytes: the oldest entries are dropped first."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -41,7 +41,7 @@ class ByteBoundedDeque(Generic[T]):
             self._bytes -= self._entries.popleft()[1]
 
     def all(self) -> list[T]:
-        """What there is, oldest first."""
+        """All entries, oldest first."""
         return [entry for entry, _ in self._entries]
 
 
@@ -50,7 +50,7 @@ FLOOD = 1000
 
 
 class ServerLog:
-    """Keeps the latest lines and messages; a flood of them pushes out older ones and is told of only in part."""
+    """The latest lines and messages of a server; a flood pushes out older ones and is reported only in part."""
 
     def __init__(self, server: str, limits: Limits, tell: OnEvent, flooded: Callable[[str], None]) -> None:
         self._flooded = flooded
@@ -63,7 +63,7 @@ class ServerLog:
         self._secrets = KnownSecrets()
         self._events = Bucket(limits.events_per_second, limits.events_per_second + 1)
         self.heard = time.monotonic()
-        """When the server last sent a message."""
+        """Time of the last message from the server."""
 
     def hide(self, values: Iterable[str | None]) -> None:
         """Keep what a server was given as a secret out of what is kept and told of it; messages stay as they are."""
@@ -83,7 +83,7 @@ class ServerLog:
         self._write("log", level, f"{logger}: {text}" if logger else text)
 
     def note(self, level: Literal["info", "warning", "error"], text: str) -> None:
-        """What the host has to say of the server."""
+        """Add a line by the host about the server."""
         self._write("host", level, text)
 
     def trace(self, direction: Literal["sent", "received"], message: bytes) -> None:
@@ -95,11 +95,11 @@ class ServerLog:
         self._messages.add(line, len(kept))
 
     def lines(self) -> list[LogLine]:
-        """What was written and logged, oldest first."""
+        """Lines of stderr and log messages, oldest first."""
         return self._lines.all()
 
     def messages(self) -> list[TrafficLine]:
-        """What was exchanged, oldest first."""
+        """Messages in both directions, oldest first."""
         return self._messages.all()
 
     def _write(self, source: Literal["stderr", "log", "host"], level: str, text: str) -> None:

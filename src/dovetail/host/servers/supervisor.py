@@ -1,8 +1,8 @@
-"""One server's life: started when it is wanted, looked after, and started again when it is lost.
+"""Supervisor of one server: starts it when it is needed, and restarts it after a pause when it is lost.
 
 One task owns the client: it opens and closes it, so that a host may be opened in one task and closed in another.
 
-Waking whoever waits for something to change.
+`ChangeSignal` wakes the tasks that wait for a change.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from .server_log import ServerLog
 
 
 class ChangeSignal:
-    """Rings for all who wait; what they wait for they look up themselves."""
+    """Wakes all tasks that wait; each then checks its own condition."""
 
     def __init__(self) -> None:
         self._waiter: asyncio.Future[None] | None = None
 
     def notify(self) -> None:
-        """Wake everyone."""
+        """Wake all tasks that wait."""
         waiter, self._waiter = self._waiter, None
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
 
     async def wait(self, seconds: float) -> None:
-        """Wait for the next ring, but no longer than this."""
+        """Wait for the next `notify`, at most this long."""
         if self._waiter is None:
             self._waiter = asyncio.get_running_loop().create_future()
         await asyncio.wait([self._waiter], timeout=max(seconds, 0))
@@ -52,7 +52,7 @@ _SETTLED = frozenset({"idle", "ready", "failed", "disabled", "waiting"})
 
 
 class SupervisorCallbacks(Protocol):
-    """What the house does for each server."""
+    """Callbacks of a supervisor."""
 
     async def admit(self, entry: ServerEntry) -> None:
         """Ask whether it may be started; raises `Refused`."""
@@ -80,7 +80,7 @@ class SupervisorCallbacks(Protocol):
 
 
 class ServerSupervisor:
-    """A server that is kept running."""
+    """Runs one server and keeps it running."""
 
     def __init__(
         self, entry: ServerEntry, callbacks: SupervisorCallbacks, limits: Limits, change_signal: ChangeSignal
@@ -104,12 +104,12 @@ class ServerSupervisor:
 
     @property
     def status(self) -> ServerStatus:
-        """How it is."""
+        """Its status."""
         return self._status
 
     @property
     def features(self) -> ServerFeatures | None:
-        """What it offers; None while it is not ready."""
+        """Its features; None while it is not ready."""
         ready = self._status.state == "ready" and self._connected is not None
         return self._connected.features if ready and self._connected is not None else None
 
@@ -140,11 +140,11 @@ class ServerSupervisor:
 
     @property
     def settled(self) -> bool:
-        """Whether it is ready, or will not be soon."""
+        """True if it is ready, or will not be soon."""
         return self._status.state in _SETTLED
 
     async def connected(self, seconds: float | None = None) -> ConnectedServer:
-        """Who looks after it, once it is ready; raises `ConnectionLost` or `Refused` where it will not be."""
+        """Wait until it is ready; raises `ConnectionLost` or `Refused` where it will not be."""
         self.want()
         loop = asyncio.get_running_loop()
         until = loop.time() + (self._limits.start_seconds if seconds is None else seconds)
@@ -159,7 +159,7 @@ class ServerSupervisor:
             await self._change_signal.wait(left)
 
     async def restart(self) -> None:
-        """End it and start it anew, with all earlier failures forgiven."""
+        """Restart it, and forget earlier failures."""
         await self._ended()
         self._set("idle")
         self.want()
@@ -193,13 +193,13 @@ class ServerSupervisor:
             await self.close()
 
     async def subscribe(self, uri: str) -> None:
-        """Hear of changes of a resource, also after a new start."""
+        """Subscribe to a resource, also after a restart."""
         connected = await self.connected()
         await connected.subscribe(uri)
         self._subscribed[uri] = None
 
     async def unsubscribe(self, uri: str) -> None:
-        """Hear of them no more."""
+        """Unsubscribe from a resource."""
         self._subscribed.pop(uri, None)
         if self._connected is not None:
             await self._connected.unsubscribe(uri)
@@ -286,7 +286,7 @@ class ServerSupervisor:
 
     @property
     def _is_program(self) -> bool:
-        """Whether it is started here; elsewhere each request has its time, and a person who has to log in has more."""
+        """True if it is started here; elsewhere each request has its time, and a user who has to log in has more."""
         return self.entry.spec is not None and self.entry.spec.kind == "stdio"
 
     async def _listed(self, features: ServerFeatures, changed: frozenset[ListKind]) -> None:
@@ -314,7 +314,7 @@ def _digest(entry: ServerEntry) -> str | None:
 
 
 def _is_final(problem: Exception) -> bool:
-    """Whether another try would end in the same way."""
+    """True if another try would end in the same way."""
     if isinstance(problem, HttpStatus):
         return 400 <= problem.status < 500 and problem.status not in (408, 425, 429)
     from dovetail.auth.errors import AuthorizationFailed

@@ -1,4 +1,4 @@
-"""The form of the record: lines of JSON, each bound to the one before it by SHA-256 and sealed with a key.
+"""Format of the audit log: lines of JSON, each chained to the previous by SHA-256 and sealed with a key.
 
 A line is `{…fields…,"hash":"…","seal":"…"}` and a newline. `hash` is the SHA-256 of the hash before it and of all bytes
 of the line up to it; `seal` is an HMAC of `hash`. A second file, the head, says how many records there are, how many
@@ -29,12 +29,12 @@ class AuditRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     n: int
     """Its number; the first, number 0, opens the log and says where it is kept."""
     at: str
-    """When it was written, in UTC."""
+    """Time of writing, in UTC."""
     event: str
     server: str = ""
     name: str = ""
     by: str | None = None
-    """Who decided: "policy", "person" or "nobody"."""
+    """The decider: "policy", "person" (the user) or "nobody"."""
     rule: str = ""
     definition: str | None = None
     details: dict[str, Any] = {}
@@ -49,7 +49,7 @@ class ChainedLine(msgspec.Struct, frozen=True):
 
 
 class AuditHead(msgspec.Struct, frozen=True):
-    """How far the record goes."""
+    """The end of the log: number of records, size and last hash."""
 
     count: int
     size: int
@@ -77,7 +77,7 @@ def link_hash(before: str, body: bytes) -> str:
 
 
 def seal(key: bytes, digest: str) -> str:
-    """What only a holder of the key can write beside a hash."""
+    """The HMAC of a hash, which only a holder of the key can make."""
     return hmac.digest(key, b"record " + digest.encode(), "sha256").hex()
 
 
@@ -90,7 +90,7 @@ def split_line(line: bytes) -> ChainedLine | None:
 
 
 def read_record(link: ChainedLine) -> AuditRecord | None:
-    """What a line says; None if it cannot be read."""
+    """The record of a line; None if it cannot be read."""
     try:
         return msgspec.json.decode(link.body + b"}", type=AuditRecord)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -104,7 +104,7 @@ def encode_head(head: AuditHead, key: bytes) -> bytes:
 
 
 def decode_head(content: bytes, key: bytes) -> AuditHead | None:
-    """What the head says; None if it was not written with this key."""
+    """The content of a head file; None if it was not written with this key."""
     found = _HEAD.fullmatch(content)
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""The open files of a record: the lines, and the head that says how far they go."""
+"""Open files of an audit log: the lines, and the head with their number, size and last hash."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _FLAGS = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 class AuditFiles:
-    """Both files, and how far the record went when we last looked."""
+    """Both files of a log, and its end as this process last saw it."""
 
     def __init__(self, path: Path, key: bytes) -> None:
         private_folder(path.parent)
@@ -64,7 +64,7 @@ class AuditFiles:
 
     @property
     def are_in_place(self) -> bool:
-        """Whether the log is still where it was opened, and not moved away so that a new one begins."""
+        """True if the log is still where it was opened, and not moved away so that a new one begins."""
         try:
             status = os.stat(self._name)
         except FileNotFoundError:
@@ -193,7 +193,7 @@ def make_key(path: Path) -> bytes:
 
 
 def head_path(path: Path) -> Path:
-    """Where the head of a record is."""
+    """The path of the head file of a log."""
     return path.with_name(f"{path.name}.head")
 
 

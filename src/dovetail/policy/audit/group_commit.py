@@ -59,7 +59,7 @@ class GroupCommit:
         self._flush_loop: asyncio.AbstractEventLoop | None = None
         """The event loop at the end of whose turn `_flush` is called."""
         self._has_written = False
-        """Whether an item was written in this turn of that loop: the next ones are left for its end."""
+        """True if an item was written in this turn of that loop: the next ones are left for its end."""
         self._is_woken = False
         self._wake_ups: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None

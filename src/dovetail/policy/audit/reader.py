@@ -1,4 +1,4 @@
-"""Looking things up in a record, and giving them to other programs."""
+"""Reader and export of an audit log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .chain import AuditRecord, read_record, split_line
 COLUMNS = ("n", "at", "event", "server", "name", "by", "rule", "definition", "details")
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""What a spreadsheet takes for the beginning of a formula."""
+"""Characters that a spreadsheet takes for the beginning of a formula."""
 
 
 def read_records(

@@ -1,4 +1,4 @@
-"""Making any value fit for the record: bounded, JSON, and without secrets."""
+"""Redaction of audit records: any value becomes bounded JSON without secrets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_DEPTH = 20
 
 
 class RecordRedactor:
-    """The room that one record has left; what does not fit is counted, not kept."""
+    """Redacts one record within its size limits; what does not fit is counted."""
 
     def __init__(self, secrets: KnownSecrets | None = None, known: MutableMapping[str, str] | None = None) -> None:
         """`known` holds what `label` made of earlier texts; it is to be emptied when there are more secrets."""

@@ -21,16 +21,16 @@ MAX_LINE = 4_000_000
 
 
 class Verified(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a look at a record."""
+    """Result of verifying an audit log."""
 
     records: int
-    """How many are as they were written, from the first on."""
+    """Number of intact records, from the first on."""
     problem: str | None = None
-    """What is wrong, and at which record; None if nothing is."""
+    """The first problem, and its record; None if there is none."""
 
     @property
     def whole(self) -> bool:
-        """Whether nothing is wrong."""
+        """True if nothing is wrong."""
         return self.problem is None
 
 
@@ -83,7 +83,7 @@ def verify_lines(lines: Iterable[bytes], head: bytes | None, key: bytes, kept_at
 
 
 def _judge(link: ChainedLine | None, record: AuditRecord | None, before: str, count: int, key: bytes) -> str | None:
-    """What is wrong with the line that should be number `count`."""
+    """The problem of the line that should be number `count`; None if there is none."""
     if link is None:
         return f"record {count} was changed: the line is none that Dovetail writes"
     if link.hash != link_hash(before, link.body):

@@ -1,4 +1,4 @@
-"""Names that a person takes for another one."""
+"""Names that a user takes for another one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def as_ascii(text: str) -> str:
 
 
 def skeleton(name: str) -> str:
-    """What is left of a name for a quick eye: names with the same skeleton look alike."""
+    """The skeleton of a name: names with the same skeleton look alike (UTS 39)."""
     return as_ascii(name).translate(_DRAWN_ALIKE).lower().replace("rn", "m").replace("vv", "w")
 
 
@@ -44,7 +44,7 @@ def find_look_alike(name: str, others: Collection[str]) -> str | None:
 
 
 def mixed_alphabets(name: str) -> Iterator[str]:
-    """What is wrong with a name by itself: letters of several alphabets in one word, of which some look alike."""
+    """Find letters of several alphabets in one word, of which some look alike."""
     disguised = sorted({char for char in name if char in _LETTERS and char.isalpha() and not _is_latin(char)})
     if disguised and any(map(_is_latin, name)):
         shown = ", ".join(f"{char} is {unicodedata.name(char, '?').lower()}" for char in disguised[:3])

@@ -1,6 +1,6 @@
-"""Finding words that are meant for the model and against the person: patterns, each with what it says in words.
+"""Finding words that are meant for the model and against the user: patterns, each with what it says in words.
 
-They know common ways to do so, not every one: what they find is for a person to judge, and what they do not find is not
+They know common ways to do so, not every one: what they find is for a user to judge, and what they do not find is not
 thereby harmless.
 """
 
@@ -26,7 +26,7 @@ class _Pattern(NamedTuple):
     what: str
     found: re.Pattern[str]
     lead: re.Pattern[str] | None = None
-    """What must stand before it, near by; so a text is searched for the rarer of both."""
+    """A pattern that must precede it, near by; so a text is searched for the rarer of both."""
     everywhere: bool = True
     """Also in instructions and prompts, whose purpose it is to tell a model what to do."""
 
@@ -140,7 +140,7 @@ _BLANKS = re.compile(r"[^\S\n]+|(?<=\S)\n(?=\S)")
 
 
 def find_injection_phrases(text: str, *, is_for_model: bool = False) -> Iterator[str]:
-    """What a text tries with a model, in words; `is_for_model` if it is its purpose to instruct one."""
+    """Find attempts to manipulate a model, each in words; `is_for_model` for a text that is to instruct one."""
     plain = _BLANKS.sub(" ", as_ascii(text[:MAX_LOOKED_AT]))
     told: set[str] = set()
     for pattern in _PATTERNS:

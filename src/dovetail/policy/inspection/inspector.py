@@ -19,7 +19,7 @@ LONG = 20_000
 """Characters; the longest descriptions of well-known servers have about a fifth of it."""
 LONG_NAME = 128
 MAX_CONCERNS = 20
-"""Of one definition: a person who has read so many has read enough."""
+"""Of one definition: a user who has read so many has read enough."""
 MAX_DEPTH = 64
 MAX_LOOKED_AT = 1_000_000
 """Characters of one server that are looked at, which takes two seconds at the worst; what is not is a concern."""
@@ -114,7 +114,7 @@ def inspect_names(servers: Collection[str]) -> tuple[Concern, ...]:
 
 
 def _is_original(name: str, other: str) -> bool:
-    """Whether the other one is the imitation: nobody takes a tool away by giving theirs a name that looks like it."""
+    """True if the other one is the imitation: nobody takes a tool away by giving theirs a name that looks like it."""
     return name.lower() == skeleton(name) != other.lower()
 
 

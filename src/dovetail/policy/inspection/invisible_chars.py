@@ -1,4 +1,4 @@
-"""Finding characters that a model reads and a person does not see."""
+"""Finding characters that a model reads and a user does not see."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HIDDEN = re.compile(
 
 
 def find_hidden(text: str) -> Iterator[str]:
-    """What is hidden in a text, each kind in words; what letters of some scripts, and emoji, need is not counted."""
+    """Find hidden characters, each kind in words; those that some scripts and emoji need are not counted."""
     if not text.isascii():
         yield from _tags(text)
         yield from _selectors(text)
@@ -46,12 +46,12 @@ def find_hidden(text: str) -> Iterator[str]:
 
 
 def strip_hidden(text: str) -> str:
-    """The text as a person sees it."""
+    """The text as a user sees it."""
     return _HIDDEN.sub("", text)
 
 
 def show_hidden(text: str) -> str:
-    """The text with every character that a person does not see written out by its number; line ends stay."""
+    """The text with every character that a user does not see written out by its number; line ends stay."""
     return _HIDDEN.sub(lambda found: "".join(map(_escaped, found[0])), text)
 
 

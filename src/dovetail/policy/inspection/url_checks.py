@@ -1,4 +1,4 @@
-"""What to say of an address that a server sends the person to (elicitation, "Safe URL Handling")."""
+"""Checks of a URL that a server sends the user to (elicitation, "Safe URL Handling")."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .confusables import mixed_alphabets
 from .invisible_chars import find_hidden
 
 _AMBIGUOUS = re.compile(r"[\s\\\x00-\x20\x7f]")
-"""What programs read in different ways: the person would be shown another host than the browser goes to."""
+"""Characters that programs read in different ways: the user would be shown another host than the browser visits."""
 _LOCAL = frozenset({"localhost"})
 
 
 def url_problem(url: str) -> str | None:
-    """Why nobody is to be sent there; None if it is the address of a page."""
+    """The reason not to open a URL; None if it is the address of a page."""
     try:
         parts = urlsplit(url)
         _ = parts.port
@@ -30,7 +30,7 @@ def url_problem(url: str) -> str | None:
 
 
 def url_concerns(url: str) -> tuple[str, ...]:
-    """What to warn the person of before they go there."""
+    """Warnings for the user before they open a URL."""
     return tuple(_concerns(url, urlsplit(url)))
 
 
