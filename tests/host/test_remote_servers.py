@@ -45,7 +45,7 @@ def remote(key: str, port: int, **headers: str) -> ServerEntry:
 
 
 @eras
-async def test_it_is_used_as_any_other(tmp_path: Path, era: str) -> None:
+async def test_a_remote_server_is_used_as_any_other(tmp_path: Path, era: str) -> None:
     port, person = free_port(), Somebody()
     async with (
         serving(make_server(era).asgi(path="/mcp"), listening(port)),
@@ -62,7 +62,7 @@ async def test_it_is_used_as_any_other(tmp_path: Path, era: str) -> None:
 
 
 @eras
-async def test_it_may_be_away_for_a_while(tmp_path: Path, era: str) -> None:
+async def test_a_remote_server_may_be_away_for_a_while(tmp_path: Path, era: str) -> None:
     port = free_port()
     limits = msgspec.structs.replace(QUICK, idle_seconds=0.2, ping_seconds=0.5, attempts=1000)
     async with hosting(tmp_path, remote("far", port), entry("near"), policy=ALLOW, limits=limits) as host:

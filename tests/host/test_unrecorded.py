@@ -49,7 +49,7 @@ async def test_a_cancelled_call_is_cancelled(tmp_path: Path) -> None:
             await call
 
 
-async def test_so_is_one_that_is_being_asked_about(tmp_path: Path) -> None:
+async def test_a_call_that_is_cancelled_while_the_user_is_asked_is_cancelled(tmp_path: Path) -> None:
     asked = asyncio.Event()
 
     async def approve(question: Question) -> Reply:
@@ -67,7 +67,7 @@ async def test_so_is_one_that_is_being_asked_about(tmp_path: Path) -> None:
             await call
 
 
-async def test_no_answer_is_kept_that_is_not_recorded(tmp_path: Path) -> None:
+async def test_an_answer_that_cannot_be_recorded_is_not_saved(tmp_path: Path) -> None:
     def answer(question: Question) -> Reply:
         if isinstance(question, CallQuestion):
             cut(tmp_path)
@@ -79,7 +79,7 @@ async def test_no_answer_is_kept_that_is_not_recorded(tmp_path: Path) -> None:
     assert not (tmp_path / "user" / "answers.json").exists()
 
 
-async def test_nor_is_anything_trusted_switched_or_taken_up(tmp_path: Path) -> None:
+async def test_trust_switches_and_approvals_that_cannot_be_recorded_do_not_happen(tmp_path: Path) -> None:
     lock = tmp_path / "mcp.lock"
     person = Somebody(lambda question: not isinstance(question, DefinitionQuestion))
     async with hosting(tmp_path, entry("a", HOSTILE / "villain.py", "rug-pull"), person=person, lock=lock) as host:

@@ -85,7 +85,7 @@ def test_secrets_are_not_written_down_a_second_time(tmp_path: Path) -> None:
     assert not [secret for secret in ("hunter2", "abcdefghijklmnop", "0123456789") if secret in content]
 
 
-def test_it_does_not_grow_for_ever(tmp_path: Path) -> None:
+def test_the_approvals_of_one_key_are_bounded(tmp_path: Path) -> None:
     approvals = Approvals(tmp_path)
     specs = [msgspec.structs.replace(SPEC, cwd=f"/{n}") for n in range(MAX_EACH + 1)]
     for spec in specs:
@@ -94,7 +94,7 @@ def test_it_does_not_grow_for_ever(tmp_path: Path) -> None:
     assert all(approvals.approved("files", spec) for spec in specs[1:])
 
 
-def test_nor_on_the_command_line_or_in_a_log(tmp_path: Path) -> None:
+def test_secrets_of_the_command_line_are_not_stored_or_logged(tmp_path: Path) -> None:
     spec = LaunchSpec(
         kind="stdio",
         command=("tool", "--token", "alpha7", "--verbose", "--api-key=bravo7", "-v"),

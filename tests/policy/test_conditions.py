@@ -126,7 +126,9 @@ class TestUnder:
         assert Under(str(project)).holds(f"{shouted}/x") is shouted.exists()
         assert Outside(str(project)).holds(f"{shouted}/x") is not shouted.exists()
 
-    def test_it_is_not_fooled_by_where_we_are(self, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_working_directory_does_not_change_what_a_path_means(
+        self, project: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.chdir(project)
         assert not Under(os.getcwd()).holds("sub")
 

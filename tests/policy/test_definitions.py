@@ -26,7 +26,7 @@ def tool(**changed: Any) -> Definition:
     return define(load(Tool, {**TOOL, **changed}))
 
 
-def test_it_holds_everything_that_the_server_said() -> None:
+def test_a_definition_holds_everything_that_the_server_declares() -> None:
     assert tool().content == TOOL
 
 

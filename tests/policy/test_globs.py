@@ -34,7 +34,7 @@ def test_what_fits(pattern: str, text: str, fits: bool) -> None:
 
 
 @given(st.text("ab*?", max_size=8), st.text("ab", max_size=10))
-def test_it_agrees_with_a_regular_expression(pattern: str, text: str) -> None:
+def test_a_pattern_matches_as_a_regular_expression_does(pattern: str, text: str) -> None:
     expression = "".join({"*": ".*", "?": "."}.get(sign, sign) for sign in pattern)
     assert glob_matches(pattern, text) is (re.fullmatch(expression, text) is not None)
 

@@ -3,7 +3,7 @@
 from dovetail.policy.known_secrets import KnownSecrets
 
 
-def test_they_are_left_out_in_whole_and_word_by_word() -> None:
+def test_known_secrets_are_redacted_in_whole_and_word_by_word() -> None:
     secrets = KnownSecrets()
     secrets.add(["Bearer staple-7-battery", None, ""])
     assert secrets.cover("It said: staple-7-battery.") == "It said: [redacted]."

@@ -23,7 +23,7 @@ WORDS = Definition("instructions", "", {"instructions": "Be kind."})
 LOCK = Lock().with_server("math", [SUB, ADD, PROMPT, WORDS])
 
 
-def test_it_is_stable_and_can_be_read_by_people() -> None:
+def test_a_lockfile_is_stable_and_readable() -> None:
     turned = Lock().with_server("math", [WORDS, PROMPT]).with_definitions("math", ADD, SUB)
     assert turned.encode() == LOCK.encode()
     assert turned == LOCK

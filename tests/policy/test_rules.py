@@ -33,7 +33,7 @@ class TestDefaults:
         ("kind", "expected"),
         [(kind, "allow" if kind in ("prompt", "resource") else "ask") for kind in KINDS],
     )
-    def test_by_kind(self, kind: ActionKind, expected: str) -> None:
+    def test_each_kind_has_its_default(self, kind: ActionKind, expected: str) -> None:
         assert verdict(Action(kind=kind, server="x")) == expected
 
     def test_only_a_trusted_server_is_believed_that_a_tool_reads_only(self) -> None:
@@ -132,7 +132,7 @@ class TestAnnotations:
             assert verdict(call(annotations=says, trusted=True), rule) == "allow"
             assert verdict(call(annotations=says), rule) == "ask"
 
-    def test_without_a_word_the_worse_holds(self) -> None:
+    def test_missing_annotations_mean_the_worse(self) -> None:
         assert hints_of(None) == {"read_only": False, "destructive": True, "idempotent": False, "open_world": True}
         assert hints_of(ToolAnnotations(read_only_hint=True))["destructive"] is False
         assert verdict(call(), Rule("deny", tool="*", destructive=True)) == "deny"
@@ -143,7 +143,7 @@ class TestAnnotations:
         assert verdict(call(annotations=says), rule) == "deny"
         assert verdict(call(annotations=says, trusted=True), rule) == "allow"
 
-    def test_but_into_one(self) -> None:
+    def test_an_untrusted_server_can_talk_itself_into_a_rule(self) -> None:
         rule = Rule("deny", tool="*", idempotent=True)
         assert verdict(call(), rule) == "ask"
         assert verdict(call(annotations=ToolAnnotations(idempotent_hint=True)), rule) == "deny"

@@ -22,21 +22,21 @@ def other(**changed: str) -> Action:
     return msgspec.structs.replace(CALL, **changed)
 
 
-def test_once_is_not_remembered(tmp_path: Path) -> None:
+def test_an_answer_for_once_is_not_remembered(tmp_path: Path) -> None:
     remembered = SavedAnswers(tmp_path)
     assert remembered.remember(CALL, "allow", "once") == "once"
     assert verdict(remembered) == "ask"
     assert not list(tmp_path.iterdir())
 
 
-def test_for_the_session(tmp_path: Path) -> None:
+def test_an_answer_for_the_session_is_remembered_in_memory(tmp_path: Path) -> None:
     remembered = SavedAnswers(tmp_path)
     remembered.remember(CALL, "allow", "session")
     assert verdict(remembered) == "allow"
     assert verdict(SavedAnswers(tmp_path)) == "ask"
 
 
-def test_for_always_and_for_every_program(tmp_path: Path) -> None:
+def test_an_answer_for_always_holds_in_every_process(tmp_path: Path) -> None:
     before = SavedAnswers(tmp_path)
     assert verdict(before) == "ask"
     SavedAnswers(tmp_path).remember(CALL, "allow", "always")

@@ -36,7 +36,7 @@ def test_no_change_is_lost_between_processes(tmp_path: Path) -> None:
     assert sorted(each.name for each in path.parent.iterdir()) == [".list.json.turn", "list.json"]
 
 
-def test_nor_between_threads(tmp_path: Path) -> None:
+def test_no_change_is_lost_between_threads(tmp_path: Path) -> None:
     file = UserFile(tmp_path / "list.json", list[int], [])
     threads = [threading.Thread(target=lambda n=n: file.change(lambda known: [*known, n])) for n in range(8)]
     for thread in threads:
@@ -103,14 +103,14 @@ class TestOthersOnThisMachine:
         path.chmod(0o600)
         assert not ToolSwitches(tmp_path / "user").is_on("a", "x")
 
-    def test_nor_one_that_they_can_put_there(self, tmp_path: Path) -> None:
+    def test_a_file_in_a_folder_that_others_can_write_is_refused(self, tmp_path: Path) -> None:
         folder = tmp_path / "user"
         ToolSwitches(folder).turn_off("a", "x")
         folder.chmod(0o777)
         with pytest.raises(LocalError, match="chmod"):
             ToolSwitches(folder).is_on("a", "x")
 
-    def test_nor_a_key(self, tmp_path: Path) -> None:
+    def test_a_key_that_others_can_write_is_refused(self, tmp_path: Path) -> None:
         with Audit(folder=tmp_path / "user") as audit:
             audit.write("call")
         (tmp_path / "user" / "audit.key").chmod(0o666)

@@ -19,6 +19,8 @@ from dovetail.userdata.folders import user_folder
         ("win32", {}, "AppData/Roaming/dovetail"),
     ],
 )
-def test_by_system(monkeypatch: pytest.MonkeyPatch, platform: str, environ: dict[str, str], expected: str) -> None:
+def test_the_user_folder_depends_on_the_system(
+    monkeypatch: pytest.MonkeyPatch, platform: str, environ: dict[str, str], expected: str
+) -> None:
     monkeypatch.setattr(sys, "platform", platform)
     assert user_folder(environ) == Path.home() / expected

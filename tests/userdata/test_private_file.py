@@ -62,7 +62,7 @@ def test_whoever_reads_finds_the_old_or_the_new_one(tmp_path: Path) -> None:
     assert seen <= set(contents)
 
 
-def test_of_two_that_create_the_first_one_stays(tmp_path: Path) -> None:
+def test_of_two_processes_that_create_a_file_the_first_one_wins(tmp_path: Path) -> None:
     path = tmp_path / "key"
     assert create_private(path, b"first")
     assert not create_private(path, b"second")

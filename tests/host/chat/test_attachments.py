@@ -90,7 +90,7 @@ async def test_images_have_a_price() -> None:
     assert [one.tokens for one in told] == [IMAGE_TOKENS, 0]
 
 
-async def test_one_that_cannot_be_read_is_told_of_and_hurts_no_other() -> None:
+async def test_a_resource_that_cannot_be_read_is_reported_and_affects_no_other() -> None:
     blocks, told = await attach(1_000, ("s", "x://missing"), ("s", "x://short"))
     assert told[0].problem and told[1].problem is None
     assert blocks[0].text.startswith("[A resource could not be attached.]\n<from-server") and len(blocks) == 2

@@ -11,7 +11,7 @@ def progress(id: str, done: float) -> ToolProgress:
     return ToolProgress(id=id, name="s__t", server="s", tool="t", progress=done)
 
 
-async def test_events_come_in_order_until_it_is_closed() -> None:
+async def test_events_come_in_order_until_the_queue_is_closed() -> None:
     outbox = EventQueue()
 
     async def listen() -> list[object]:

@@ -55,7 +55,7 @@ def test_what_only_looks_like_a_mark_is_blunted_too(text: str) -> None:
     assert framed("a", text).split("\n")[1].startswith("&lt;")
 
 
-def test_other_tags_stay_as_they_are() -> None:
+def test_tags_that_are_no_marks_stay_as_they_are() -> None:
     text = "if a < b: print('</div>', '<from>', '<!-- from the server -->')"
     assert text in framed("a", text)
 

@@ -99,7 +99,7 @@ def test_an_env_file_is_watched_too(tmp_path: Path) -> None:
     assert change is not None and len(change.changed) == 1
 
 
-def test_of_two_files_the_first_counts_until_it_lets_go(tmp_path: Path) -> None:
+def test_of_two_files_the_first_counts_until_it_drops_the_server(tmp_path: Path) -> None:
     first, second = put(tmp_path / "1.json", a={"command": "1"}), put(tmp_path / "2.json", a={"command": "2"})
     watch = watched(first, second)
     assert "that one counts" in watch.config.warnings[0]

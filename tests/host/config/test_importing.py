@@ -96,7 +96,7 @@ def test_what_claude_keeps_of_this_project(tmp_path: Path, monkeypatch: pytest.M
     assert taken == {"l": {"command": "l", "cwd": str(project)}, "u": {"command": "u"}}
 
 
-def test_twice_is_once_also_where_secrets_were_put_aside(tmp_path: Path) -> None:
+def test_a_second_import_changes_nothing_also_where_secrets_were_extracted(tmp_path: Path) -> None:
     wanted = {"type": "promptString", "id": "key", "password": True}
     servers = {
         "a": {"command": "a", "env": {"API_KEY": "sk-0123456789abcdef01234"}},

@@ -292,7 +292,7 @@ class TestBadFiles:
         assert caught.value.origin == Origin(str(file), line)
         assert str(caught.value).startswith(f"{file}:{line}: ")
 
-    def test_no_file_and_no_text(self, home: Path) -> None:
+    def test_a_missing_file_and_a_file_without_text_are_errors(self, home: Path) -> None:
         with pytest.raises(BadConfig, match="cannot be read: No such file"):
             read_config(home / "nothing.json", environ(home))
         (home / "x.json").write_bytes(b'{\n"a": "\xff"}')

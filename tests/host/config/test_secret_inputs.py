@@ -33,7 +33,7 @@ def test_a_secret_gives_way_to_an_input() -> None:
     }
 
 
-def test_nothing_to_hide() -> None:
+def test_a_server_without_secrets_stays_as_it_is() -> None:
     server = {"command": "x", "env": None, "headers": {"a": "b"}}
     assert extract_secrets("a", server, []) == (server, [])
 

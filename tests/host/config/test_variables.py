@@ -58,7 +58,7 @@ def test_what_cannot_be_filled_in_is_never_passed_on(text: str, words: str) -> N
 
 
 @given(st.text(st.sampled_from("${}:-/NAMEinputev a"), max_size=20))
-def test_nothing_but_inputs_is_left(text: str) -> None:
+def test_expansion_leaves_only_references_to_inputs(text: str) -> None:
     try:
         filled = expand(text, AROUND)
     except UnresolvedVariable:

@@ -48,7 +48,7 @@ async def test_what_the_rules_allow_is_not_asked(tmp_path: Path) -> None:
         await fixture.authorize(at_least="ask")
 
 
-async def test_what_they_deny_is_not_asked_either(tmp_path: Path) -> None:
+async def test_what_the_rules_deny_is_not_asked(tmp_path: Path) -> None:
     fixture = ConsentFixture(tmp_path, lambda _: True, Rule("deny", tool="t"))
     with pytest.raises(Refused, match=r"The policy does not allow me to call the tool 't' of 's' \(deny tool t"):
         await fixture.authorize()
@@ -75,7 +75,7 @@ async def test_answers_are_remembered(tmp_path: Path, hold: Any) -> None:
     again.thread_pool.stop()
 
 
-async def test_so_are_refusals(tmp_path: Path) -> None:
+async def test_refusals_are_remembered(tmp_path: Path) -> None:
     replies = iter([No(remember="session", reason="never")])
     fixture = ConsentFixture(tmp_path, lambda _: next(replies))
     for _ in range(2):
@@ -121,7 +121,7 @@ async def test_a_function_that_fails_is_a_no(tmp_path: Path, caplog: pytest.LogC
     assert [record["by"] for record in records(tmp_path, "refusal")] == ["nobody"]
 
 
-async def test_only_what_servers_ask_is_bounded(tmp_path: Path) -> None:
+async def test_only_questions_of_servers_are_bounded(tmp_path: Path) -> None:
     async def approve(one: Question) -> Reply:
         await asyncio.sleep(60)
         return True

@@ -145,7 +145,7 @@ class TestRoots:
             assert asked == RootsQuestion(server="asker", roots=(str(tmp_path),))
         assert [record["by"] for record in records(tmp_path, "roots")] == ["person"]
 
-    async def test_or_not_at_all(self, tmp_path: Path, era: str) -> None:
+    async def test_roots_that_the_user_refuses_are_not_sent(self, tmp_path: Path, era: str) -> None:
         person = Somebody(lambda question: not isinstance(question, RootsQuestion))
         async with hosting(tmp_path, asking(era), person=person, roots=[tmp_path]) as host:
             result = await host.call("asker__folders", check=False)

@@ -184,7 +184,7 @@ class TestDefinitions:
         (found,) = [record for record in records(tmp_path, "definition") if record["by"] == "nobody"]
         assert found["details"]["concerns"]
 
-    async def test_one_name_for_two_tools(self, tmp_path: Path) -> None:
+    async def test_two_tools_of_one_name_are_listed_once(self, tmp_path: Path) -> None:
         async with beside(tmp_path, "twice") as host:
             await host.ready()
             (tool,) = [tool.tool for tool in await host.tools() if tool.server == "evil"]
@@ -251,7 +251,7 @@ class TestLists:
             assert any(told in line.text for line in host.logs("evil"))
         assert told in misconduct(tmp_path)
 
-    async def test_one_that_is_too_long_is_left_out(self, tmp_path: Path) -> None:
+    async def test_a_definition_that_is_too_long_is_left_out(self, tmp_path: Path) -> None:
         async with beside(tmp_path, "verbose") as host:
             await host.ready()
             assert [tool.name for tool in await host.tools() if tool.server == "evil"] == ["evil__read"]
@@ -259,7 +259,7 @@ class TestLists:
             await host.call("evil__read")
         assert "left out" in misconduct(tmp_path)
 
-    async def test_one_that_never_comes(self, tmp_path: Path) -> None:
+    async def test_a_list_that_never_comes_does_not_hold_up_the_host(self, tmp_path: Path) -> None:
         limits = msgspec.structs.replace(QUICK, list_seconds=0.3)
         async with beside(tmp_path, "mute", limits=limits) as host:
             await host.ready()
@@ -287,7 +287,7 @@ class TestConduct:
             assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
             assert result.text
 
-    async def test_one_that_does_not_listen(self, tmp_path: Path) -> None:
+    async def test_a_server_that_does_not_read_its_input_holds_up_no_other(self, tmp_path: Path) -> None:
         limits = msgspec.structs.replace(QUICK, call_seconds=0.5, ping_seconds=0.3, idle_seconds=0.3)
         async with beside(tmp_path, "deaf", limits=limits) as host:
             await host.ready()
@@ -314,7 +314,7 @@ class TestConduct:
             assert host.logs("good") == []
         assert "more than anybody can read" in misconduct(tmp_path)
 
-    async def test_one_that_never_answers(self, tmp_path: Path) -> None:
+    async def test_a_server_that_never_answers_fails_and_holds_up_no_other(self, tmp_path: Path) -> None:
         limits = msgspec.structs.replace(QUICK, start_seconds=0.5, attempts=2)
         silent = HOSTILE.parent / "programs" / "silent.py"
         async with hosting(tmp_path, entry("evil", silent), entry("good"), person=Somebody(), limits=limits) as host:
@@ -420,7 +420,7 @@ class TestQuestions:
         (context,) = [one for one in records(tmp_path, "sampling") if one["details"]["kind"] == "context"]
         assert context["details"]["outcome"] == ("granted" if granted else "not granted")
 
-    async def test_one_question_after_the_other(self, tmp_path: Path) -> None:
+    async def test_a_server_that_asks_all_the_time_is_limited(self, tmp_path: Path) -> None:
         """Who is told no and asks again at once is refused before long, and does not fill the record."""
         asked = 0
 

@@ -215,7 +215,7 @@ async def test_who_has_heard_enough_closes_the_connection(make: Make, words: Wor
 
 
 @BOTH
-async def test_nothing_is_left_open(make: Make, words: Words) -> None:
+async def test_a_closed_model_leaves_no_connection_open(make: Make, words: Words) -> None:
     async with endpoint(Answer(words("okay"))) as told:
         await full_answer(warm := make(told.url), HELLO)
         await warm.close()

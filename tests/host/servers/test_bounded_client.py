@@ -67,7 +67,7 @@ async def test_a_server_that_goes_is_gone() -> None:
         assert "exited with code 3" in await c.lost()
 
 
-def test_nothing_is_ever_sent_twice(tmp_path: Path) -> None:
+def test_a_bounded_client_never_sends_a_request_twice(tmp_path: Path) -> None:
     from dovetail.protocol.errors import SessionEnded
     from dovetail.types.tools import Tool, ToolAnnotations
 

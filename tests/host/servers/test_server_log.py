@@ -67,7 +67,7 @@ def test_the_oldest_go_first() -> None:
     assert ring.all() == ["7", "8", "9"]
 
 
-def test_one_entry_stays_however_large() -> None:
+def test_the_last_entry_stays_however_large_it_is() -> None:
     ring: ByteBoundedDeque[str] = ByteBoundedDeque(10)
     ring.add("small", 5)
     ring.add("large", 5000)

@@ -32,7 +32,7 @@ def records(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "audit.jsonl").read_text().splitlines()]
 
 
-def test_a_record(tmp_path: Path) -> None:
+def test_a_record_holds_the_decision_without_secrets(tmp_path: Path) -> None:
     with Audit(folder=tmp_path) as audit:
         audit.write(
             "call",
@@ -60,13 +60,13 @@ def test_a_record(tmp_path: Path) -> None:
     }
 
 
-def test_only_the_user_can_read_it(tmp_path: Path) -> None:
+def test_only_the_user_can_read_the_log(tmp_path: Path) -> None:
     Audit(folder=tmp_path).write("config")
     for name in ("audit.jsonl", "audit.jsonl.head", KEY_FILE):
         assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
 
 
-def test_it_goes_on_where_it_ended(tmp_path: Path) -> None:
+def test_a_log_goes_on_where_it_ended(tmp_path: Path) -> None:
     for n in range(3):
         with Audit(folder=tmp_path) as audit:
             audit.write("call", name=str(n))
@@ -75,14 +75,14 @@ def test_it_goes_on_where_it_ended(tmp_path: Path) -> None:
     assert verify(folder=tmp_path).records == 7
 
 
-def test_a_path_of_ones_own(tmp_path: Path) -> None:
+def test_a_log_may_have_a_path_of_its_own(tmp_path: Path) -> None:
     path = tmp_path / "project" / "record.jsonl"
     Audit(path, folder=tmp_path / "home").write("call")
     assert verify(path, folder=tmp_path / "home").whole
     assert (tmp_path / "home" / KEY_FILE).exists()
 
 
-def test_many_processes_at_once(tmp_path: Path) -> None:
+def test_many_processes_write_one_log(tmp_path: Path) -> None:
     marks = ["a", "b", "c", "d"]
     processes = [subprocess.Popen([sys.executable, "-c", WRITE, str(tmp_path), mark]) for mark in marks]
     assert [process.wait(60) for process in processes] == [0] * 4
@@ -93,7 +93,7 @@ def test_many_processes_at_once(tmp_path: Path) -> None:
         assert [r["name"] for r in records(tmp_path) if r.get("server") == mark] == [str(n) for n in range(100)]
 
 
-def test_many_threads_and_objects_at_once(tmp_path: Path) -> None:
+def test_many_threads_and_objects_write_one_log(tmp_path: Path) -> None:
     audits = [Audit(folder=tmp_path), Audit(folder=tmp_path)]
     threads = [
         threading.Thread(target=lambda audit=audit: [audit.write("call") for _ in range(50)])
@@ -108,7 +108,7 @@ def test_many_threads_and_objects_at_once(tmp_path: Path) -> None:
     assert verify(folder=tmp_path).records == 201
 
 
-def test_it_is_quick(tmp_path: Path) -> None:
+def test_writing_takes_little_time(tmp_path: Path) -> None:
     """Tens of microseconds; the bound is a hundred times that, for a busy machine."""
     with Audit(folder=tmp_path) as audit:
         audit.write("call")
@@ -124,16 +124,16 @@ class TestWhatCannotBeRecordedIsNotDone:
             audit.write("call")
         assert isinstance(caught.value, Refused)
 
-    def test_no_folder(self, tmp_path: Path) -> None:
+    def test_a_folder_that_is_a_file_refuses_the_action(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("")
         self.refused(Audit(folder=tmp_path / "file"), "Nothing was done, because it cannot be recorded in")
 
-    def test_no_key(self, tmp_path: Path) -> None:
+    def test_a_key_file_without_a_key_refuses_the_action(self, tmp_path: Path) -> None:
         (tmp_path / KEY_FILE).write_bytes(b"short")
         self.refused(Audit(folder=tmp_path), "holds no key")
 
     @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no /dev/full")
-    def test_a_full_disk(self, tmp_path: Path) -> None:
+    def test_a_full_disk_refuses_the_action(self, tmp_path: Path) -> None:
         """The head is on a device that is always full: neither it nor the record is written."""
         Audit(folder=tmp_path).write("call")
         before = (tmp_path / "audit.jsonl").read_bytes()
@@ -147,31 +147,33 @@ class TestWhatCannotBeRecordedIsNotDone:
         self.refused(audit, "audit.jsonl")
         assert (tmp_path / "audit.jsonl").read_bytes().startswith(before)
 
-    def test_an_end_that_was_cut_off(self, tmp_path: Path) -> None:
+    def test_a_log_whose_end_was_cut_off_refuses_the_action(self, tmp_path: Path) -> None:
         Audit(folder=tmp_path).write("call")
         log = tmp_path / "audit.jsonl"
         log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-1]))
         self.refused(Audit(folder=tmp_path), "its end is missing.*dovetail audit verify")
 
-    def test_while_it_is_open(self, tmp_path: Path) -> None:
+    def test_a_log_that_is_cut_while_it_is_open_refuses_the_action(self, tmp_path: Path) -> None:
         audit = Audit(folder=tmp_path)
         audit.write("call")
         os.truncate(tmp_path / "audit.jsonl", 10)
         self.refused(audit, "its end is missing")
 
-    def test_something_added(self, tmp_path: Path) -> None:
+    def test_a_line_that_was_added_refuses_the_action(self, tmp_path: Path) -> None:
         Audit(folder=tmp_path).write("call")
         with (tmp_path / "audit.jsonl").open("ab") as log:
             log.write(b'{"n":2,"event":"call"}\n')
         self.refused(Audit(folder=tmp_path), "something was added")
 
-    def test_a_head_of_another_record(self, tmp_path: Path) -> None:
+    def test_a_head_of_another_log_refuses_the_action(self, tmp_path: Path) -> None:
         Audit(folder=tmp_path).write("call")
         Audit(tmp_path / "other.jsonl", folder=tmp_path).write("call", name="a longer record than the first one is")
         os.replace(tmp_path / "other.jsonl.head", tmp_path / "audit.jsonl.head")
         self.refused(Audit(folder=tmp_path), "its end is")
 
-    def test_another_process_that_holds_it(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_lock_that_is_held_for_too_long_refuses_the_action(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr("dovetail.policy.audit.files.PATIENCE", 0.05)
         Audit(folder=tmp_path).write("call")
         process = subprocess.Popen(

@@ -140,7 +140,7 @@ class TestFoundOut:
         assert verify(folder=folder).problem == "record 0 was not written by Dovetail: its seal is wrong"
 
 
-def test_without_a_key_or_a_record(folder: Path, tmp_path: Path) -> None:
+def test_a_missing_key_or_log_is_an_error(folder: Path, tmp_path: Path) -> None:
     (folder / KEY_FILE).unlink()
     with pytest.raises(LocalError, match="There is no key"):
         verify(folder=folder)

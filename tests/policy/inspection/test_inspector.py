@@ -98,7 +98,7 @@ def test_long_texts() -> None:
     assert "100000 characters long" in found
 
 
-def test_it_ends() -> None:
+def test_inspection_of_a_hostile_definition_ends() -> None:
     many = {"inputSchema": {"properties": {f"p{n}": {"description": EVIL} for n in range(1000)}}}
     assert len(concerns(many)) == MAX_CONCERNS
     deep: dict[str, Any] = {"description": EVIL}
@@ -153,7 +153,7 @@ async def test_real_servers_have_nothing_to_hide(tmp_path: Path) -> None:
     assert await concerns_of(servers) == []
 
 
-async def test_neither_have_the_examples() -> None:
+async def test_the_examples_have_nothing_to_hide() -> None:
     modules = [importlib.import_module(f"examples.{path.stem}") for path in sorted((ROOT / "examples").glob("*.py"))]
     servers = {module.__name__: found for module in modules if isinstance(found := vars(module).get("server"), Server)}
     assert len(servers) >= 5

@@ -58,6 +58,6 @@ def test_what_people_write_is_let_be(text: str) -> None:
     assert list(find_hidden(text)) == []
 
 
-def test_as_a_person_sees_it() -> None:
+def test_stripping_leaves_the_text_as_the_user_sees_it() -> None:
     assert strip_hidden(f"a\u200bd{TAGS}d\u202e") == "add"
     assert show_hidden("a\u200bd\n\U000e0041") == "a\\u200bd\n\\U000e0041"
