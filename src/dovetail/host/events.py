@@ -7,8 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-State: TypeAlias = Literal["disabled", "idle", "asking", "starting", "ready", "waiting", "failed"]
-"""Asking: the user has not said yet whether it may start. Waiting: it was lost and is started again after a pause."""
+from dovetail.host.servers.state import State
 
 EventKind: TypeAlias = Literal[
     "status", "lists", "resource", "log", "progress", "question", "withdrawn", "definition", "config"

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import msgspec
 
 from dovetail.host.entries import ServerEntry
-from dovetail.host.events import HostEvent, ServerStatus, State
+from dovetail.host.events import HostEvent, ServerStatus
 from dovetail.host.limits import Limits
 from dovetail.host.running_work import Stopped
 from dovetail.protocol.errors import ConnectionLost, DovetailError, HttpStatus, LocalError, Refused
@@ -24,6 +24,7 @@ from dovetail.text.sanitize import clean_text
 from .bounded_client import BoundedClient, ListKind, ServerFeatures
 from .connected_server import ConnectedServer
 from .server_log import ServerLog
+from .state import SETTLED, TRANSITIONS, Event, State
 
 
 class ChangeSignal:
@@ -47,8 +48,6 @@ class ChangeSignal:
 
 _CLOSE_SECONDS = 15.0
 """A process that does not want to end is killed long before that."""
-
-_SETTLED = frozenset({"idle", "ready", "failed", "disabled", "waiting"})
 
 
 class SupervisorCallbacks(Protocol):
@@ -129,19 +128,19 @@ class ServerSupervisor:
         """See that it is started, or about to be; one that was given up stays so until `restart`."""
         if self._status.state == "idle" and self._life is None:
             self._began = asyncio.get_running_loop().time()
-            self._set("asking")
+            self._move(Event.NEEDED)
             self._life = asyncio.create_task(self._live(), name=f"dovetail-server-{self.entry.key}")
 
     def delays(self, now: float) -> float:
         """For how long others may still have to wait for it: only for its first start, and only so long."""
-        if self._status.state in _SETTLED or self._status.restarts:
+        if self._status.state in SETTLED or self._status.restarts:
             return 0.0
         return self._began + self._limits.wait_seconds - now
 
     @property
     def settled(self) -> bool:
         """True if it is ready, or will not be soon."""
-        return self._status.state in _SETTLED
+        return self._status.state in SETTLED
 
     async def connected(self, seconds: float | None = None) -> ConnectedServer:
         """Wait until it is ready; raises `ConnectionLost` or `Refused` where it will not be."""
@@ -161,7 +160,7 @@ class ServerSupervisor:
     async def restart(self) -> None:
         """Restart it, and forget earlier failures."""
         await self._ended()
-        self._set("idle")
+        self._move(Event.RESTARTED)
         self.want()
 
     async def close(self) -> None:
@@ -185,7 +184,6 @@ class ServerSupervisor:
         await self._ended()
         self.entry, self._launch = entry, _digest(entry)
         self._status = ServerStatus(key=entry.key, state=_first_state(entry), error=entry.problem, since=time.time())
-        self._set(self._status.state, error=entry.problem)
 
     async def _ended(self) -> None:
         """End it, also if somebody wants it again meanwhile."""
@@ -212,8 +210,10 @@ class ServerSupervisor:
         self._callbacks.emit(HostEvent(kind="status", server=self.entry.key, detail=self._status))
         self._change_signal.notify()
 
-    def _set(self, state: State, **fields: Any) -> None:
-        since = self._status.since if state == self._status.state else time.time()
+    def _move(self, event: Event, **fields: Any) -> None:
+        """Make a transition; `fields` change with it."""
+        state = TRANSITIONS[self._status.state, event]
+        since = self._status.since if state is self._status.state else time.time()
         self.update(state=state, since=since, **fields)
 
     async def _live(self) -> None:
@@ -225,26 +225,26 @@ class ServerSupervisor:
                 if isinstance(problem, Stopped):
                     # Nobody has said no: it is asked again when the server is wanted again.
                     self._life = None
-                    self._set("idle")
+                    self._move(Event.STOPPED)
                     return
                 told = self.log.cover(str(problem))
                 self.log.note("error", told)
                 self._callbacks.misbehaved(self.entry.key, told)
                 if _is_final(problem) or failures >= limits.attempts:
                     tries = f"; it was given up after {failures} failures in a row" if failures > 1 else ""
-                    self._set("failed", error=f"{told}{tries}")
+                    self._move(Event.GAVE_UP, error=f"{told}{tries}")
                     return
                 pause = min(limits.first_pause * 2 ** (failures - 1), limits.longest_pause)
-                self._set("waiting", error=told, restarts=self._status.restarts + 1)
+                self._move(Event.LOST, error=told, restarts=self._status.restarts + 1)
                 # Servers that fell together, as by one network, do not all come back at the same moment.
                 await asyncio.sleep(pause * random.uniform(0.5, 1.5))
         except asyncio.CancelledError:
-            self._set("idle")
+            self._move(Event.STOPPED)
             raise
         except Exception as problem:
             told = self.log.cover(f"{type(problem).__name__}: {problem}")
             self.log.note("error", told)
-            self._set("failed", error=told)
+            self._move(Event.GAVE_UP, error=told)
 
     async def _once(self) -> tuple[Exception, float]:
         """One life of it: what ended it, and for how long it was ready."""
@@ -252,7 +252,7 @@ class ServerSupervisor:
         client: BoundedClient | None = None
         try:
             await self._callbacks.admit(self.entry)
-            self._set("starting")
+            self._move(Event.APPROVED)
             self._began = loop.time()
             client = await self._callbacks.connect(self.entry, self.log)
             connected = await self._open(client)
@@ -276,7 +276,7 @@ class ServerSupervisor:
             client, self.log, self._limits, self._listed, self._callbacks.emit, self.entry.key
         )
         await connected.begin()
-        self._set("ready", revision=client.revision, era=client.era, server=_name_of(client))
+        self._move(Event.CONNECTED, revision=client.revision, era=client.era, server=_name_of(client))
         for uri in list(self._subscribed):
             try:
                 await connected.subscribe(uri)
@@ -305,8 +305,8 @@ class ServerSupervisor:
 
 def _first_state(entry: ServerEntry) -> State:
     if not entry.enabled:
-        return "disabled"
-    return "failed" if entry.problem is not None or entry.spec is None else "idle"
+        return State.DISABLED
+    return State.FAILED if entry.problem is not None or entry.spec is None else State.IDLE
 
 
 def _digest(entry: ServerEntry) -> str | None:

@@ -42,7 +42,7 @@ async def servers(session: ChatSession, words: list[str]) -> None:
 
 def summary(status: ServerStatus) -> str:
     """The state of a server on one line."""
-    parts = [status.state]
+    parts = [str(status.state)]
     if status.state == "ready":
         parts += [f"{status.revision}", counted(status.tools, "tool")]
     if status.trusted:
