@@ -40,7 +40,7 @@ LOGIN = start()
 EXPECTING = start(changed(authorization_response_iss_parameter_supported=True))
 
 
-def test_what_the_url_says() -> None:
+def test_the_url_of_a_request_has_all_parameters() -> None:
     assert LOGIN.url.startswith(ISSUER + "/authorize?")
     assert {name: value for name, [value] in parse_qs(urlsplit(LOGIN.url).query).items()} == {
         "response_type": "code",
@@ -56,7 +56,7 @@ def test_what_the_url_says() -> None:
     assert LOGIN.verifier not in repr(LOGIN) and LOGIN.state not in repr(LOGIN)
 
 
-def test_each_login_is_another() -> None:
+def test_each_request_has_its_own_state_and_verifier() -> None:
     assert len({LOGIN.state, EXPECTING.state, LOGIN.verifier, EXPECTING.verifier}) == 4
 
 
@@ -112,7 +112,7 @@ def answer(login: AuthorizationRequest = LOGIN, **changes: str | None) -> str:
 
 
 @pytest.mark.parametrize("before", ["", "?", BACK + "?", "https://app.example/cb?"])
-def test_the_code_comes_back(before: str) -> None:
+def test_the_code_of_a_valid_response_is_returned(before: str) -> None:
     assert read_response(LOGIN, before + answer()) == "c"
     assert read_response(LOGIN, before + f"code=c&state={LOGIN.state}&iss=https://auth.example.com") == "c"
 
@@ -136,7 +136,7 @@ def test_the_code_comes_back(before: str) -> None:
         (LOGIN, "", False),
     ],
 )
-def test_who_answers(login: AuthorizationRequest, iss: str | None, taken: bool) -> None:
+def test_a_response_of_another_issuer_is_refused(login: AuthorizationRequest, iss: str | None, taken: bool) -> None:
     if taken:
         assert read_response(login, answer(login, iss=iss)) == "c"
     else:
@@ -154,7 +154,7 @@ def test_an_answer_to_something_else(state: str | None) -> None:
         read_response(LOGIN, answer(state=state))
 
 
-def test_a_refusal() -> None:
+def test_an_error_response_raises_denied() -> None:
     with pytest.raises(Denied, match="access_denied: The user said no"):
         read_response(LOGIN, answer(code=None, error="access_denied", error_description="The user said no"))
 
@@ -167,7 +167,7 @@ def test_words_of_a_stranger_are_not_told(changes: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("twice", ["code=evil", "state=x", "iss=https://evil.example", "error=x&error=y"])
-def test_nothing_is_said_twice(twice: str) -> None:
+def test_a_response_with_a_repeated_parameter_is_refused(twice: str) -> None:
     with pytest.raises(Untrusted, match="twice"):
         read_response(LOGIN, answer(iss=ISSUER) + "&" + twice)
 
@@ -178,7 +178,7 @@ def test_an_answer_without_a_code() -> None:
             read_response(LOGIN, answer(code=code))
 
 
-def test_there_are_bounds() -> None:
+def test_responses_have_bounds_on_length_and_parameters() -> None:
     with pytest.raises(Untrusted, match="too long"):
         read_response(LOGIN, answer() + "&x=" + "y" * 20_000)
     with pytest.raises(Untrusted, match="too many"):
@@ -186,7 +186,7 @@ def test_there_are_bounds() -> None:
 
 
 @given(st.text())
-def test_any_answer_is_refused(text: str) -> None:
+def test_a_response_with_any_other_content_is_refused(text: str) -> None:
     for each in (text, "http://[" + text, "?" + text):
         with pytest.raises(Untrusted):
             read_response(LOGIN, each)

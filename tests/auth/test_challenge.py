@@ -50,7 +50,7 @@ def test_challenges_are_read(text: str, expected: list) -> None:
     assert list(parse(text)) == [Challenge(*each) for each in expected]
 
 
-def test_what_a_client_needs_is_found() -> None:
+def test_the_parameters_for_a_client_are_properties() -> None:
     header = (
         f'Basic realm="x", Bearer error="insufficient_scope", scope="files:write  mcp", '
         f'resource_metadata="{METADATA}", error_description="More is needed"'
@@ -80,7 +80,7 @@ def test_of_two_challenges_of_one_scheme_the_first_counts() -> None:
     assert read({"www-authenticate": 'Bearer scope="a", Bearer scope="b"'}).scopes == ("a",)
 
 
-def test_there_are_bounds() -> None:
+def test_challenges_and_parameters_have_bounds() -> None:
     assert parse("Bearer " + "x" * MAX_TEXT) == ()
     assert len(parse("a, " * 1000)) == MAX_CHALLENGES
     [many] = parse("Bearer " + ", ".join(f"p{i}=1" for i in range(1000)))
@@ -89,7 +89,7 @@ def test_there_are_bounds() -> None:
 
 @pytest.mark.parametrize("unit", [" ", ",", "a", "=", '"', "\\", "a ", 'a="', "a=,", "/", "a/", " =", "\t ", '\\"'])
 @pytest.mark.parametrize("start", ["", "Bearer ", 'Bearer a="', "N a"])
-def test_no_text_takes_long(unit: str, start: str) -> None:
+def test_parsing_takes_linear_time(unit: str, start: str) -> None:
     # Reading each letter a few times takes milliseconds; going back and forth would take many seconds.
     text = (start + unit * MAX_TEXT)[: MAX_TEXT - 1] + "\x00"
     before = process_time()
@@ -98,7 +98,7 @@ def test_no_text_takes_long(unit: str, start: str) -> None:
 
 
 @given(st.text())
-def test_any_text_is_read(text: str) -> None:
+def test_any_text_is_parsed_without_an_error(text: str) -> None:
     parse(text)
 
 
@@ -112,7 +112,7 @@ SAYABLE = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E, exclude_
 
 
 @given(SAYABLE, SAYABLE, st.lists(st.sampled_from(["a", "b:c", "d/e"]), unique=True))
-def test_what_is_written_can_be_read(realm: str, description: str, scope: list[str]) -> None:
+def test_a_written_challenge_can_be_read(realm: str, description: str, scope: list[str]) -> None:
     text = write(
         realm=realm, resource_metadata=METADATA, scope=scope, error="invalid_token", error_description=description
     )
@@ -138,6 +138,6 @@ def test_a_description_cannot_end_the_header() -> None:
 @pytest.mark.parametrize(
     "given", [{"realm": 'a"b'}, {"resource_metadata": "https://x/\r\n"}, {"error": "é"}, {"scope": ["a b"]}]
 )
-def test_what_cannot_be_sent_is_refused(given: dict) -> None:
+def test_parameters_with_forbidden_characters_are_refused(given: dict) -> None:
     with pytest.raises(LocalError):
         write(**given)

@@ -54,7 +54,7 @@ def test_the_method_that_both_sides_can_do(client: OAuthClient, methods: tuple[s
     assert auth_method(server(*methods), client) == expected
 
 
-def test_no_method_in_common() -> None:
+def test_a_client_without_a_common_method_is_refused() -> None:
     with pytest.raises(AuthorizationFailed, match="tls_client_auth"):
         auth_method(server("tls_client_auth"), SECRET)
     with pytest.raises(LocalError):
@@ -69,7 +69,7 @@ def test_basic_encodes_before_it_joins() -> None:
     assert fields == {}
 
 
-def test_post_and_none() -> None:
+def test_secrets_in_the_form_and_public_clients() -> None:
     assert proof(SECRET, "client_secret_post") == ({}, {"client_id": "me", "client_secret": "s"})
     assert proof(PUBLIC) == ({}, {"client_id": "me"})
 

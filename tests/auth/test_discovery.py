@@ -90,11 +90,11 @@ def test_an_authorization_server_with_a_path() -> None:
         ("https://a.com/mcp?t=1", ["/mcp?t=1", ""]),
     ],
 )
-def test_places_of_a_server(url: str, places: list[str]) -> None:
+def test_the_well_known_urls_of_an_authorization_server(url: str, places: list[str]) -> None:
     assert [place.partition("resource")[2] for place in protected_resource_urls(url)] == places
 
 
-def test_what_the_server_calls_itself_is_the_resource() -> None:
+def test_the_resource_is_the_identifier_in_the_metadata() -> None:
     found, _ = find({AT_ROOT: protected(resource="https://mcp.example.com"), OAUTH: card()})
     assert found.resource == "https://mcp.example.com"
 

@@ -34,12 +34,12 @@ def signed(header: dict[str, Any] | None = None, typ: str = "dpop+jwt", **change
 
 
 @pytest.mark.parametrize("alg", ALGORITHMS)
-def test_a_proof_is_taken(alg: str) -> None:
+def test_a_valid_proof_is_accepted(alg: str) -> None:
     prover = Prover(SigningKey.generate(alg))
     assert check(prove(prover), thumbprint=prover.thumbprint).thumbprint == prover.thumbprint
 
 
-def test_what_a_proof_says() -> None:
+def test_a_proof_contains_method_url_and_token_hash() -> None:
     parts = jwt.parse_unverified(prove(url=URL + "?a=b#c"))
     assert parts.header == {"alg": "ES256", "typ": "dpop+jwt", "jwk": KEY.public.jwk}
     assert set(parts.claims) == {"jti", "htm", "htu", "iat", "ath"}
@@ -62,7 +62,7 @@ def test_the_example_of_the_rfc() -> None:
     assert found.thumbprint == "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"
 
 
-def test_each_proof_is_another() -> None:
+def test_each_proof_has_its_own_id() -> None:
     assert check(prove()).id != check(prove()).id
 
 
@@ -122,12 +122,12 @@ def test_a_proof_serves_no_other_request_and_no_other_token() -> None:
 
 
 @given(st.text(max_size=50))
-def test_any_text_is_refused(text: str) -> None:
+def test_any_other_text_is_refused_as_a_proof(text: str) -> None:
     with pytest.raises(TokenRefused):
         check(text)
 
 
-def test_nonces() -> None:
+def test_a_required_nonce_must_be_current() -> None:
     prover = Prover(KEY)
     with pytest.raises(NonceNeeded):
         check(prove(prover), nonces=["n1"])
@@ -148,7 +148,7 @@ def test_a_nonce_goes_to_its_server_only() -> None:
     assert "nonce" not in jwt.parse_unverified(prove(prover)).claims
 
 
-def test_a_proof_is_taken_once() -> None:
+def test_a_proof_is_accepted_once() -> None:
     replays, proof = UsedProofs(), check(prove())
     replays.admit(proof, NOW)
     with pytest.raises(TokenRefused, match="before"):

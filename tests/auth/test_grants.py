@@ -60,7 +60,7 @@ def form(request: Request) -> dict[str, str]:
     return {name: value for name, [value] in parse_qs(request.body.decode(), strict_parsing=True).items()}
 
 
-def test_a_code() -> None:
+def test_an_authorization_code_is_exchanged() -> None:
     begun = login()
     tokens, fields = run(grants.exchange_code(means(), begun, "the code"))
     assert tokens == Tokens(access_token="a", obtained_at=NOW, expires_at=NOW + 60)
@@ -106,7 +106,7 @@ def test_no_refresh_without_a_token() -> None:
         run(grants.refresh(means(), Tokens(access_token="o"), RESOURCE))
 
 
-def test_client_credentials() -> None:
+def test_client_credentials_are_exchanged_for_a_token() -> None:
     _, fields = run(grants.client_credentials(means(SECRET), RESOURCE, ("a", "b")))
     assert fields == {
         "grant_type": "client_credentials",
@@ -123,7 +123,7 @@ def test_client_credentials() -> None:
         run(grants.client_credentials(means(PUBLIC), RESOURCE))
 
 
-def test_an_assertion() -> None:
+def test_an_assertion_is_exchanged_for_a_token() -> None:
     _, fields = run(grants.jwt_bearer(means(PUBLIC), "j.w.t", RESOURCE, ("a",)))
     assert fields == {
         "grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer",
@@ -147,7 +147,7 @@ def test_a_grant_that_is_refused_is_not_tried_again(error: str) -> None:
 JAG = {"access_token": "jag", "token_type": "N_A", "issued_token_type": grants.ID_JAG, "expires_in": 300}
 
 
-def test_an_identity_assertion() -> None:
+def test_an_identity_token_is_exchanged_for_a_grant() -> None:
     flow = grants.identity_assertion(
         means(SECRET), "id token", audience="https://as.example/", resource=RESOURCE, scope=("a",)
     )
@@ -268,7 +268,7 @@ def test_a_code_goes_to_no_other_server() -> None:
         nothing_sent(grants.exchange_code(means(client, EVIL), login(), "c"), "only at the server, and by the client")
 
 
-def test_a_code_is_exchanged_by_who_asked_for_it() -> None:
+def test_a_code_is_exchanged_only_by_the_client_that_requested_it() -> None:
     nothing_sent(
         grants.exchange_code(means(OAuthClient(id="other", issuer=ISSUER)), login(), "c"),
         "only at the server, and by the client",
@@ -293,6 +293,6 @@ def test_a_redirect_of_a_token_endpoint_is_not_followed() -> None:
     assert web.urls == [TOKEN]
 
 
-def test_no_token_endpoint() -> None:
+def test_a_server_without_a_token_endpoint_is_refused() -> None:
     with pytest.raises(AuthorizationFailed, match="no token endpoint"):
         run(grants.jwt_bearer(means(server=AuthorizationServer(issuer=ISSUER)), "j", RESOURCE))

@@ -40,7 +40,7 @@ def test_a_flow_learns_why_there_is_no_response() -> None:
     assert drive(asking(["https://a"]), send) == [0]
 
 
-def test_what_a_flow_does_not_catch_reaches_its_driver() -> None:
+def test_an_error_that_a_flow_does_not_catch_reaches_its_driver() -> None:
     def send(request: Request) -> Response:
         raise KeyError("mine")
 

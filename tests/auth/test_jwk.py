@@ -16,7 +16,7 @@ KEYS = {alg: SigningKey.generate(alg, kid=alg) for alg in ALGORITHMS}
 
 
 @pytest.mark.parametrize("alg", ALGORITHMS)
-def test_what_a_key_signs_its_public_half_checks(alg: str) -> None:
+def test_the_public_key_verifies_signatures_of_the_private_key(alg: str) -> None:
     key = KEYS[alg]
     signature = key.sign(b"content")
     public = PublicKey(key.public.jwk)
@@ -40,7 +40,7 @@ def test_a_key_does_not_show_itself() -> None:
     assert "d" not in KEYS["ES256"].public.jwk
 
 
-def test_thumbprint_of_the_rfc() -> None:
+def test_the_thumbprint_of_the_rfc_example() -> None:
     n = (
         "0vx7agoebGcQSuuPiLJXZptN9nndrQmbXEps2aiAFbWhM78LhWx4cbbfAAtVT86zwu1RK7aPFFxuhDR1L6tSoc_BJECPebWKRXjBZCiFV4n3oknj"
         "hMstn64tZ_2W-5JsGY4Hc5n9yBXArwl93lqt7_RN5w6Cf0h4QyQ5v-65YGjQR0_FDW2QvzqY368QQMicAtaSqzs8KJZgnYb9c7d0zgdAZHzu6qMQ"
@@ -126,6 +126,6 @@ def test_base64url_goes_there_and_back(content: bytes) -> None:
 
 
 @pytest.mark.parametrize("text", ["A", "AB", "AA==", "A A", "a+b/", "é", None, 1, "AAA\n", "YR"])
-def test_each_content_has_one_spelling(text: Any) -> None:
+def test_base64url_has_one_accepted_encoding(text: Any) -> None:
     with pytest.raises(TokenRefused):
         decode64(text)

@@ -30,7 +30,7 @@ def pack(header: Any, claims: Any, signature: bytes = b"") -> str:
 
 
 @pytest.mark.parametrize("alg", ALGORITHMS)
-def test_what_is_signed_is_believed(alg: str) -> None:
+def test_the_claims_of_a_signed_token_are_returned(alg: str) -> None:
     publics = [key.public for key in KEYS.values()]
     assert jwt.verify(jwt.sign(CLAIMS, KEYS[alg]), publics) == CLAIMS
 
@@ -92,7 +92,7 @@ def test_extensions_are_not_known() -> None:
     refused(jwt.sign(CLAIMS, KEY, header={"kid": 7}), "not a string")
 
 
-def test_types() -> None:
+def test_only_expected_token_types_are_accepted() -> None:
     token = jwt.sign(CLAIMS, KEY, "application/AT+JWT")
     assert jwt.verify(token, [KEY.public], typ=["at+jwt"]) == CLAIMS
     refused(token, "another type", typ=["dpop+jwt"])
@@ -122,18 +122,18 @@ def test_every_changed_letter_is_found() -> None:
         "e30.e30." * 2,
     ],
 )
-def test_what_is_no_token(token: str) -> None:
+def test_malformed_tokens_are_refused(token: str) -> None:
     refused(token)
 
 
-def test_long_and_deep_ones() -> None:
+def test_tokens_that_are_too_long_or_deep_are_refused() -> None:
     refused("e30." + "A" * jwt.MAX_TOKEN + ".e30", "compact")
     deep = encode64(b'{"a":' + b"[" * 5000)
     refused(f"{deep}.{deep}.AA", "no JSON object")
 
 
 @given(st.text(alphabet="eyJhb.-_= 0{}", max_size=80))
-def test_any_text_is_refused(text: str) -> None:
+def test_any_other_text_is_refused_as_a_token(text: str) -> None:
     refused(text)
 
 
@@ -142,7 +142,7 @@ def check(**changes: Any) -> None:
     jwt.check_claims(claims, now=NOW, issuer="https://auth.example.com", audience=["https://mcp.example.com"])
 
 
-def test_claims_that_are_right() -> None:
+def test_tokens_with_correct_claims_are_accepted() -> None:
     check()
     check(aud=["https://other.example", "https://mcp.example.com"])
     check(exp=NOW - 59)
@@ -179,7 +179,7 @@ def test_claims_that_are_right() -> None:
         *({"nbf": NOW + 61}, {"iat": NOW + 61}, {"nbf": "x"}, {"iat": False}),
     ],
 )
-def test_claims_that_are_not(changes: dict[str, Any]) -> None:
+def test_tokens_with_wrong_claims_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(TokenRefused):
         check(**changes)
 

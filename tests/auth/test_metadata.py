@@ -42,7 +42,7 @@ def encode(value: Any) -> bytes:
         ("https://a.com/mcp?tenant=1", "https://a.com/mcp?tenant=1"),
     ],
 )
-def test_canonical_form(url: str, expected: str) -> None:
+def test_urls_have_a_canonical_form(url: str, expected: str) -> None:
     assert canonical_url(url) == expected
     assert canonical_url(expected) == expected
 
@@ -113,7 +113,7 @@ def test_no_scopes_differ_from_none_said() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}", b'{"status": "ok"}'])
-def test_what_is_no_metadata_is_passed_over(body: bytes) -> None:
+def test_other_documents_are_not_metadata(body: bytes) -> None:
     assert read_protected_resource(body, "x", SERVER) is None
     assert read_authorization_server(body, "x", (ISSUER,)) is None
 
@@ -233,7 +233,7 @@ def test_any_document_is_read_or_refused(fields: dict[str, Any]) -> None:
         assert resource is None or covers(resource.resource, SERVER)
 
 
-def test_what_a_server_writes_can_be_read() -> None:
+def test_an_encoded_metadata_document_can_be_read() -> None:
     given = ProtectedResource(resource=SERVER, authorization_servers=(ISSUER,), scopes_supported=("a", "b"))
     assert read_protected_resource(encode_protected_resource(given), "x", SERVER) == given
     assert msgspec.json.decode(encode_protected_resource(given)) == {

@@ -34,7 +34,7 @@ def get(
     return client, [msgspec.json.decode(request.body) for request in web.requests]
 
 
-def test_the_order() -> None:
+def test_configured_clients_come_before_documents_and_registration() -> None:
     everything: dict[str, Any] = {"configured": GIVEN, "document": DOCUMENT, "registered": KNOWN}
     able = server(client_id_metadata_document_supported=True)
     assert get(able, **everything) == (GIVEN.at(ISSUER), [])
@@ -48,7 +48,7 @@ def test_the_order() -> None:
         get(server(registration_endpoint=None))
 
 
-def test_what_is_registered() -> None:
+def test_a_registration_request_has_the_client_metadata() -> None:
     _, [asked] = get(server(), scope=("a", "b"))
     assert asked == {
         "client_name": "Dovetail",
@@ -111,7 +111,7 @@ def test_the_method_that_is_asked_for(methods: tuple[str, ...] | None, expected:
         ({"client_id": "n", "client_secret_expires_at": True}, ("none", None, None)),
     ],
 )
-def test_what_the_server_made_of_it(answer: dict[str, Any], expected: tuple[Any, ...]) -> None:
+def test_the_registered_client_is_read_from_the_response(answer: dict[str, Any], expected: tuple[Any, ...]) -> None:
     client, _ = get(server(), Response(201, {}, msgspec.json.encode(answer)))
     assert (client.auth_method, client.secret, client.secret_until) == expected
 

@@ -13,7 +13,7 @@ def test_a_parameter_is_split() -> None:
 
 
 @given(st.text())
-def test_what_is_split_can_be_sent(text: str) -> None:
+def test_split_scopes_are_valid(text: str) -> None:
     found = scopes.split(text)
     assert scopes.check_scopes(found) == found
     assert scopes.split(" ".join(found)) == found
@@ -43,7 +43,7 @@ def test_our_own_must_be_scopes(scope: str) -> None:
         (("a", "offline_access"), None, ("offline_access",), ("a", "offline_access")),
     ],
 )
-def test_selection(challenged, resource, server, expected) -> None:
+def test_scopes_are_selected_from_challenge_and_metadata(challenged, resource, server, expected) -> None:
     assert scopes.select(challenged, resource, server) == expected
 
 
@@ -51,11 +51,11 @@ def test_nobody_needs_to_stay_signed_in() -> None:
     assert scopes.select(("a",), None, ("offline_access",), offline=False) == ("a",)
 
 
-def test_what_was_asked_for_before_stays() -> None:
+def test_scopes_requested_before_are_requested_again() -> None:
     assert scopes.select(("write",), ("ignored",), None, before=("read",)) == ("read", "write")
 
 
-def test_what_a_scope_includes_is_followed_to_its_end() -> None:
+def test_included_scopes_are_followed_transitively() -> None:
     implies = {"admin": ["write", "list"], "write": ["read"], "read": ["admin"]}
     assert scopes.implied(["write"], implies) == {"write", "read", "admin", "list"}
     assert scopes.implied(["other"], implies) == {"other"}

@@ -11,7 +11,7 @@ def wants(*scopes: str) -> Challenge:
     return Challenge("bearer", {"error": "insufficient_scope", "scope": " ".join(scopes), "error_description": "More"})
 
 
-def test_what_was_asked_for_stays() -> None:
+def test_a_step_up_requests_earlier_scopes_again() -> None:
     step = StepUp().next_attempt(wants("write"), ("read",), ("read",))
     assert (step.tries, step.wanted) == (1, ("read", "write"))
     step = step.next_attempt(wants("admin"), step.wanted, step.wanted)

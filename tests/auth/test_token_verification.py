@@ -51,7 +51,7 @@ def check(typ: str = "at+jwt", key: SigningKey = KEY, **changes: Any) -> Princip
 
 
 @pytest.mark.parametrize("typ", ["at+jwt", "application/at+jwt", "JWT"])
-def test_a_token_for_us(typ: str) -> None:
+def test_a_token_for_this_server_is_accepted(typ: str) -> None:
     found = check(typ)
     assert (found.subject, found.client_id, found.scopes) == ("ada", "app", ("read", "write"))
     assert found.lacks(["write", "admin"]) == ("admin",) and found.expires_at == NOW + 60
@@ -90,7 +90,7 @@ def test_a_token_that_is_refused(changes: dict[str, Any]) -> None:
         check(**changes)
 
 
-def test_newer_keys_may_help() -> None:
+def test_an_unknown_key_is_reported_as_such() -> None:
     with pytest.raises(UnknownKey):
         check(key=SigningKey.generate(kid="k2"))
 
@@ -189,7 +189,7 @@ def test_keys_are_fetched() -> None:
             Web({url: page}).run(fetch_keys(url, NOW))
 
 
-def test_when_keys_are_fetched() -> None:
+def test_keys_are_fetched_again_after_their_time() -> None:
     assert IssuerKeys().is_due(0)
     keys = IssuerKeys((), NOW)
     assert not keys.is_due(NOW + 3599) and keys.is_due(NOW + 3600)
@@ -235,19 +235,19 @@ def test_the_authorization_server_is_asked() -> None:
         ),
     ],
 )
-def test_what_it_does_not_vouch_for(answer: dict[str, Any]) -> None:
+def test_introspection_refuses_inactive_and_foreign_tokens(answer: dict[str, Any]) -> None:
     with pytest.raises(TokenRefused):
         ask(answer)
 
 
-def test_it_cannot_be_asked() -> None:
+def test_introspection_needs_an_endpoint_and_a_client() -> None:
     with pytest.raises(AuthorizationFailed, match="500"):
         ask(Response(500))
     with pytest.raises(LocalError):
         Web({}).run(introspect(msgspec.structs.replace(MEANS, client=None), "t", [US]))
 
 
-def test_fixed_tokens() -> None:
+def test_static_tokens_are_compared_by_digest() -> None:
     fixed = StaticTokens({"HUSH": PLAIN})
     assert fixed.check("HUSH") is PLAIN
     assert "HUSH" not in repr(vars(fixed))

@@ -23,7 +23,7 @@ def read(fields: Any, status: int = 200, **options: Any) -> Tokens:
     return read_tokens(Response(status, {}, body), "https://a/token", now=NOW, **options)
 
 
-def test_a_whole_answer() -> None:
+def test_a_complete_token_response_is_read() -> None:
     fields = {"access_token": "a", "token_type": "bearer", "expires_in": 3600, "refresh_token": "r", "scope": "x y"}
     found = read({**fields, "id_token": "i", "unknown": [1]})
     assert found == Tokens(
@@ -53,7 +53,7 @@ def test_a_whole_answer() -> None:
         ("²", None),
     ],
 )
-def test_how_long_it_lasts(value: Any, seconds: float | None) -> None:
+def test_the_expiry_of_a_token_is_read(value: Any, seconds: float | None) -> None:
     found = read({"access_token": "a", "token_type": "Bearer", "expires_in": value})
     assert found.expires_at == (None if seconds is None else NOW + seconds)
 
@@ -73,7 +73,7 @@ def test_how_long_it_lasts(value: Any, seconds: float | None) -> None:
         (b"", AuthorizationFailed),
     ],
 )
-def test_what_is_no_token(fields: Any, problem: type[Exception]) -> None:
+def test_invalid_token_responses_are_refused(fields: Any, problem: type[Exception]) -> None:
     with pytest.raises(problem):
         read(fields)
 
@@ -119,7 +119,7 @@ def test_any_answer_is_read_or_refused(fields: dict[str, Any]) -> None:
         (None, 1e9, False, False),
     ],
 )
-def test_when_it_is_renewed(lasts: float | None, passed: float, due: bool, over: bool) -> None:
+def test_a_token_is_refreshed_before_it_expires(lasts: float | None, passed: float, due: bool, over: bool) -> None:
     tokens = Tokens(access_token="a", obtained_at=NOW, expires_at=None if lasts is None else NOW + lasts)
     assert tokens.needs_refresh(NOW + passed) is due
     assert tokens.expired(NOW + passed) is over
@@ -137,11 +137,11 @@ def account(**more: Any) -> Account:
     return Account(**{**given, "requested": ("x", "y"), "dpop_key": "HUSH-k", **more})
 
 
-def test_a_login_can_be_kept() -> None:
+def test_an_account_can_be_stored_and_loaded() -> None:
     assert Account.decode(account().encode()) == account()
 
 
-def test_nothing_secret_is_shown() -> None:
+def test_the_repr_shows_no_secrets() -> None:
     assert "HUSH" not in repr(account()) + repr(account().tokens) + str(account())
 
 
@@ -153,7 +153,7 @@ def test_a_refresh_token_stays_until_there_is_another() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"\xff", account().encode()[:-5], account(version=2).encode()])
-def test_what_is_no_login(content: bytes) -> None:
+def test_invalid_accounts_are_refused(content: bytes) -> None:
     with pytest.raises(LocalError, match="log in again"):
         Account.decode(content)
 
@@ -166,6 +166,6 @@ def test_a_login_with_the_client_of_another_server_is_not_used() -> None:
 
 
 @given(st.binary())
-def test_any_bytes_are_refused(content: bytes) -> None:
+def test_any_other_bytes_are_refused_as_an_account(content: bytes) -> None:
     with pytest.raises(LocalError):
         Account.decode(content)

@@ -32,7 +32,7 @@ CLOUD = "169.254.169.254"
         "http://[::1]:80/x",
     ],
 )
-def test_urls_that_may_be_used(url: str) -> None:
+def test_allowed_urls_are_accepted(url: str) -> None:
     assert check_url(url, "It").hostname
 
 
@@ -66,12 +66,12 @@ def test_urls_that_may_be_used(url: str) -> None:
         *("\x00https://example.com", "https://example.com/a\\b", "https://example.com\\.evil.com"),
     ],
 )
-def test_urls_that_may_not(url: str) -> None:
+def test_other_urls_are_refused(url: str) -> None:
     with pytest.raises(Untrusted, match=r"^It "):
         check_url(url, "It")
 
 
-def test_only_who_is_on_this_machine_may_name_it() -> None:
+def test_only_a_loopback_peer_may_name_a_loopback_url() -> None:
     check_url("http://127.0.0.1:1/a", "It", source="http://localhost:2/mcp")
     for url in ("http://127.0.0.1:1/a", "https://localhost/a", "https://[::1]/", "https://[::ffff:127.0.0.1]/"):
         with pytest.raises(Untrusted, match="on a loopback host"):
@@ -175,7 +175,7 @@ def test_public_addresses_are_not(address: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "localhost", "127.1", "fe80::1%eth0", "1.2.3.4/8", "0x7f.0.0.1"])
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_texts_that_are_no_addresses_are_refused(text: str) -> None:
     assert refusal_reason(text) == "it is not an address"
 
 
@@ -215,7 +215,7 @@ def test_a_server_may_name_its_neighbours(address: str, home: str, allowed: bool
     assert (refusal_reason(address, [home]) is None) is allowed
 
 
-def test_only_good_addresses_of_a_host_are_left() -> None:
+def test_only_allowed_addresses_of_a_host_are_returned() -> None:
     parts = check_url("https://example.com/x", "It")
     assert allowed_addresses(parts, ["10.0.0.1", "8.8.8.8", CLOUD]) == ["8.8.8.8"]
     with pytest.raises(

@@ -209,7 +209,7 @@ def test_with_a_key_from_the_login_to_the_request(world: World) -> None:
 # Attacks.
 
 
-def test_mix_up(world: World) -> None:
+def test_a_mix_up_of_authorization_servers_is_detected(world: World) -> None:
     """The client is at the attacker's, who sent the user on to the honest server: its code must not leak."""
     world.belongs_to(EVIL)
     found = world.discover()

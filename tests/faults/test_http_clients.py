@@ -155,7 +155,7 @@ async def test_1000_abandoned_sessions_leave_nothing_behind() -> None:
         store = endpoint._exchanges.store
         assert isinstance(store, MemoryStore)
         assert await store.count("") == 0
-        assert store._logs.beginning("", 0.0) == []
+        assert store._logs.with_prefix("", 0.0) == []
 
 
 @pytest.mark.slow

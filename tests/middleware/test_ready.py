@@ -79,13 +79,13 @@ class TestTiming:
             ("resources/read", "x://nowhere", True, "error"),
         ]
 
-    async def test_only_the_slow_ones(self):
+    async def test_only_slow_requests_are_reported_with_slow(self):
         told: list[str] = []
         slow = Timing(lambda passing, *_: told.append(passing.method), slow=1000)
         await slow(exchange("ping"), Script({}))
         assert told == []
 
-    async def test_it_logs_by_itself(self, caplog: pytest.LogCaptureFixture):
+    async def test_durations_are_logged_by_default(self, caplog: pytest.LogCaptureFixture):
         with caplog.at_level(logging.INFO, "dovetail.timing"):
             await Timing()(exchange("tools/call", name="echo"), Script({}))
             await Timing()(exchange("ping"), Script({}))
@@ -97,12 +97,12 @@ class TestTiming:
             raise RuntimeError("no ink")
 
         assert await Timing(fail)(exchange("ping"), Script({"a": 1})) == {"a": 1}
-        assert "A report of timing failed" in caplog.text
+        assert "The report function of Timing failed" in caplog.text
 
 
 class TestRateLimit:
     @EVERY
-    async def test_what_comes_in_over_the_limit_is_refused_and_told_when_to_come_again(self, name: str):
+    async def test_an_incoming_request_over_the_limit_gets_an_error_with_the_time_to_wait(self, name: str):
         server = shop()
         server.use(RateLimit(0.001, burst=2), methods=["tools/call"])
         async with Client(server, revision=name) as client:
@@ -114,19 +114,19 @@ class TestRateLimit:
             assert error.value.data["retryAfterMs"] > 1000
             await client.tools()
 
-    async def test_what_goes_out_waits_for_its_turn(self):
+    async def test_an_outgoing_request_over_the_limit_waits(self):
         limit, script = RateLimit(200, burst=1), Script({}, {}, {})
         for _ in range(3):
             await limit(exchange("ping"), script)
         assert script.asked == 3
 
-    async def test_but_not_forever(self):
+    async def test_an_outgoing_request_does_not_wait_longer_than_its_patience(self):
         limit, script = RateLimit(0.001, burst=1, patience=0.01), Script({}, {})
         await limit(exchange("ping"), script)
-        with pytest.raises(Timeout, match="would have to wait longer than 0"):
+        with pytest.raises(Timeout, match="would wait longer than 0"):
             await limit(exchange("ping"), script)
 
-    async def test_what_counts_together_is_up_to_the_user(self):
+    async def test_a_key_groups_requests_for_the_rate_limit(self):
         limit = RateLimit(0.001, burst=1, key=lambda passing: passing.target)
         for tool in ("a", "b"):
             await limit(exchange("tools/call", "in", name=tool), Script({}))
@@ -158,7 +158,7 @@ class TestSizeLimit:
 
 class TestMaskErrors:
     @EVERY
-    async def test_what_nobody_foresaw_is_only_named_by_a_reference(self, name: str, caplog: pytest.LogCaptureFixture):
+    async def test_unexpected_errors_are_replaced_by_a_reference(self, name: str, caplog: pytest.LogCaptureFixture):
         async with Client(shop(MaskErrors("Sorry")), revision=name) as client:
             result = await client.call("crash", check=False)
             assert result.is_error
@@ -171,7 +171,7 @@ class TestMaskErrors:
             assert f"(reference {reference}): RuntimeError: /secret/path" in caplog.text
 
     @EVERY
-    async def test_what_is_said_on_purpose_goes_through(self, name: str):
+    async def test_deliberate_errors_are_not_masked(self, name: str):
         async with Client(shop(MaskErrors()), revision=name) as client:
             assert (await client.call("refuse", check=False)).text == "At most 14 days."
             assert (await client.call("echo", text="a")).data == "a"
@@ -185,7 +185,7 @@ class TestMaskErrors:
         with pytest.raises(ProtocolError, match="Something went wrong"):
             await MaskErrors()(exchange("ping", "in"), lambda passing: broken(passing, Script()))
 
-    async def test_what_goes_out_is_not_its_business(self):
+    async def test_errors_of_outgoing_requests_are_not_masked(self):
         with pytest.raises(RemoteError, match="theirs"):
             await MaskErrors()(exchange("ping"), Script(RemoteError(-32603, "theirs")))
 
@@ -193,20 +193,20 @@ class TestMaskErrors:
 class TestCleanOutput:
     @EVERY
     @pytest.mark.parametrize("side", ["server", "client"])
-    async def test_what_a_terminal_would_obey_is_gone_on_either_side(self, name: str, side: str):
+    async def test_escape_sequences_are_removed_on_both_sides(self, name: str, side: str):
         theirs, ours = ((CleanOutput(),), ()) if side == "server" else ((), (CleanOutput(),))
         async with Client(shop(*theirs), revision=name, middleware=ours) as client:
             result = await client.call("echo", text="a\x1b[31mb\u202ec\x07\n")
             assert result.content == [Text("abc\n")]
             assert result.data == "abc\n"
 
-    async def test_secrets_if_wanted(self):
+    async def test_secrets_are_redacted_on_request(self):
         answer = {"content": [{"type": "text", "text": "password=hunter2"}]}
         assert await CleanOutput()(exchange("ping"), Script(answer)) == answer
         cleaned = await CleanOutput(secrets=True)(exchange("ping"), Script(answer))
         assert cleaned == {"content": [{"type": "text", "text": "password=[redacted]"}]}
 
-    async def test_what_has_to_come_back_as_it_was_stays_as_it_was(self):
+    async def test_cursors_and_states_are_not_cleaned(self):
         kept = {"nextCursor": "a\u200b", "requestState": "b\x07", "_meta": {"k": "c\x07"}}
         assert await CleanOutput(secrets=True)(exchange("tools/list"), Script(kept)) == kept
 
@@ -227,14 +227,14 @@ class TestRetries:
         script = Script(problem, problem, {"ok": 1})
         assert await self.retries(exchange("resources/read", uri="x://y"), script) == {"ok": 1}
 
-    async def test_at_most_so_often(self):
+    async def test_outgoing_requests_are_retried_a_limited_number_of_times(self):
         script = Script(Timeout("1"), Timeout("2"), Timeout("3"))
         with pytest.raises(Timeout, match="3"):
             await self.retries(exchange("tools/list"), script)
         assert script.asked == 3
 
     @pytest.mark.parametrize("problem", [RemoteError(-32602, "no"), RemoteError(-32601, "no"), LocalError("no")])
-    async def test_what_will_not_pass_is_not_repeated(self, problem: Exception):
+    async def test_permanent_errors_are_not_retried(self, problem: Exception):
         script = Script(problem)
         with pytest.raises(type(problem)):
             await self.retries(exchange("tools/list"), script)
@@ -248,7 +248,7 @@ class TestRetries:
             ("notes/add", {}),
         ],
     )
-    async def test_what_may_do_harm_is_not_repeated(self, method: str, params: dict[str, Any]):
+    async def test_requests_with_side_effects_are_not_retried(self, method: str, params: dict[str, Any]):
         script = Script(Timeout("late"))
         with pytest.raises(Timeout):
             await self.retries(exchange(method, **params), script)

@@ -234,7 +234,7 @@ async def test_a_failure(
     assert measured.get("rpc.response.status_code") == code
 
 
-async def test_what_was_unforeseen_is_recorded_and_what_was_said_is_not(collected: Collected) -> None:
+async def test_unexpected_errors_are_recorded_and_deliberate_ones_are_not(collected: Collected) -> None:
     for problem in (RuntimeError("unforeseen"), ProtocolError(-32602, "said")):
         with pytest.raises(type(problem)):
             await collected.pass_on(came(), fails(problem))

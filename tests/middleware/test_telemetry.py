@@ -35,7 +35,7 @@ except LocalError as problem:
     assert run(WITHOUT + code) == str(missing_extra("otel", "Telemetry"))
 
 
-def test_who_does_not_use_it_does_not_import_it() -> None:
+def test_opentelemetry_is_imported_only_when_used() -> None:
     code = """
 import asyncio
 from dovetail import Client, Server

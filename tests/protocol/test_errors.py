@@ -29,7 +29,7 @@ def test_a_remote_error_says_what_the_peer_said():
     assert (error.code, error.message, error.data) == (-32602, "Unknown tool: ad", {"hint": "add"})
 
 
-def test_what_the_peer_does_not_know_is_a_remote_error_too():
+def test_not_found_is_a_remote_error():
     assert issubclass(errors.NotFound, errors.RemoteError)
 
 

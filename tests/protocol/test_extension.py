@@ -38,7 +38,7 @@ def test_an_extension_may_bring_nothing_but_its_name():
     assert (bare.requests, bare.notifications, bare.result_types) == ({}, {}, {})
 
 
-def test_what_extensions_bring_is_found_by_name():
+def test_handlers_of_extensions_are_found_by_name():
     notes = Extension(
         id="com.example/notes",
         settings={"max": 3},

@@ -36,7 +36,7 @@ def test_values_are_encoded_as_the_tables_say(text, header):
 
 
 @pytest.mark.parametrize("header", ["SGVsbG8=", "=?base64?SGVsbG8=", "=?BASE64?SGVsbG8=?=", "=?base64?=", "a\tb"])
-def test_what_is_no_sentinel_is_taken_as_it_is(header):
+def test_values_without_the_base64_marks_are_plain_text(header):
     assert decode_value(header) == header
 
 
@@ -152,7 +152,7 @@ GOOD = {"mcp_method": b"tools/call", "mcp_name": b"t"}
         },
     ),
 )
-def test_what_our_client_writes_our_server_takes(name, arguments):
+def test_headers_written_by_a_client_pass_the_check_of_a_server(name, arguments):
     params = _call(arguments, name)
     written = standard_headers("tools/call", params, "R", PATHS)
     seen = {header.lower().encode(): value.encode() for header, value in written.items()}
@@ -185,8 +185,8 @@ def test_a_method_without_name_takes_any():
 @pytest.mark.parametrize(
     ("changed", "params", "said"),
     [
-        ({"mcp_method": b"TOOLS/CALL"}, _call(), "Mcp-Method header says 'TOOLS/CALL', the body 'tools/call'"),
-        ({"mcp_name": b"foo"}, _call(), "Mcp-Name header says 'foo'"),
+        ({"mcp_method": b"TOOLS/CALL"}, _call(), "Mcp-Method header has 'TOOLS/CALL', the body 'tools/call'"),
+        ({"mcp_name": b"foo"}, _call(), "Mcp-Name header has 'foo'"),
         ({"mcp_name": "größe".encode()}, _call(name="größe"), "malformed"),
         ({"mcp_name": b"a\x01b"}, _call(name="a\x01b"), "malformed"),
         ({"mcp_name": b"=?base64?SGVsbG8?="}, _call(name="Hello"), "malformed"),
@@ -194,7 +194,7 @@ def test_a_method_without_name_takes_any():
         ({"mcp_name": b"=?base64?dA==?="}, _call(name="=?base64?dA==?="), "something else"),
         ({}, {}, "no value"),
         ({"mcp_name": b"3"}, {"name": ["3"]}, "something else"),
-        ({"mcp_param_region": b"eu"}, _call({"region": "us"}), "Mcp-Param-Region header says 'eu'"),
+        ({"mcp_param_region": b"eu"}, _call({"region": "us"}), "Mcp-Param-Region header has 'eu'"),
         ({"mcp_param_region": b"us"}, _call({"region": None}), "no value"),
         ({"mcp_param_region": b"us"}, _call(), "no value"),
         ({"mcp_param_region": b"us"}, _call({"region": ["us"]}), "something else"),

@@ -16,7 +16,7 @@ def test_what_is_asked_again_has_another_key() -> None:
     assert [journal.key("q"), journal.key("q"), journal.key("other"), journal.key("q")] == ["q", "q.1", "other", "q.2"]
 
 
-def test_each_branch_counts_for_itself() -> None:
+def test_each_branch_counts_its_own_occurrences() -> None:
     journal = Journal()
     keys = [journal.key("q"), journal.key("q", lane="a"), journal.key("q", lane="b"), journal.key("q", lane="a")]
     assert len(set(keys)) == 4
@@ -36,11 +36,11 @@ def test_an_answer_is_found_only_for_the_same_question() -> None:
     entry = journal.find("pay", "pay 10")
     assert entry is not None and entry.value == "yes"
     assert journal.find("else", "pay 10") is None
-    with pytest.raises(JournalMismatch, match="'pay' was asked before"):
+    with pytest.raises(JournalMismatch, match="'pay' was requested before"):
         journal.find("pay", "pay 1000")
 
 
-def test_steps_are_no_answers() -> None:
+def test_steps_are_not_input_responses() -> None:
     journal = Journal({"a": Entry("a"), "b": Entry("b", step=True)})
     assert journal.answers() == {"a"}
 
@@ -63,6 +63,6 @@ def test_a_state_is_bound_to_who_asks_for_what(other: bytes) -> None:
     assert binding("ann", "tools/call", PARAMS) != other
 
 
-def test_what_comes_with_a_retry_is_not_part_of_what_is_asked_for() -> None:
+def test_the_fields_of_a_retry_are_not_part_of_the_binding() -> None:
     retry = {**PARAMS, "_meta": {"progressToken": 1}, "inputResponses": {"a": {}}, "requestState": "s"}
     assert binding("ann", "tools/call", retry) == binding("ann", "tools/call", PARAMS)

@@ -64,7 +64,7 @@ def test_defaults_and_examples_are_data():
         (_tool(a={"type": "string", "x-mcp-header": 3}), "no HTTP token"),
         (
             _tool(a={"type": "string", "x-mcp-header": "A"}, b={"type": "string", "x-mcp-header": "a"}),
-            "asked for by both",
+            "used by both",
         ),
         (_tool(a={"type": "array", "items": {"type": "string", "x-mcp-header": "A"}}), "no fixed path"),
         (_tool(a={"anyOf": [{"type": "string", "x-mcp-header": "A"}]}), "no fixed path"),
@@ -72,7 +72,7 @@ def test_defaults_and_examples_are_data():
         (_tool() | {"if": _tool(a={"type": "string", "x-mcp-header": "A"})}, "no fixed path"),
     ],
 )
-def test_breaches_are_named(schema, said):
+def test_violations_of_header_rules_are_named(schema, said):
     with pytest.raises(ValueError, match=said):
         header_paths(schema)
 

@@ -58,7 +58,7 @@ def test_the_last_entry_sent_may_vanish():
     assert second([key for key in KEYS if key != "key2"]) == KEYS[3:6]
 
 
-def test_when_all_that_was_sent_is_gone_the_list_begins_again():
+def test_the_list_starts_again_when_all_keys_of_the_cursor_are_gone():
     assert second(KEYS[3:]) == KEYS[3:6]
 
 
@@ -94,7 +94,7 @@ def test_every_changed_byte_is_noticed():
 
 
 @given(st.text(max_size=100))
-def test_junk_is_refused(junk):
+def test_invalid_cursors_are_refused(junk):
     with pytest.raises(ProtocolError) as caught:
         Pager(b"secret").page("tools", KEYS, junk, 3)
     assert caught.value.code == INVALID_PARAMS

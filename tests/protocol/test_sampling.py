@@ -80,6 +80,6 @@ class TestConversations:
             check_conversation(messages)
         assert (refusal.value.code, refusal.value.message) == (INVALID_PARAMS, wrong)
 
-    def test_one_block_or_several(self):
+    def test_a_message_has_one_block_or_several(self):
         assert blocks_of(Text("a")) == [Text("a")]
         assert blocks_of([Text("a"), USE]) == [Text("a"), USE]

@@ -24,12 +24,12 @@ def refuses(ring: KeyRing, text: str, bound: bytes = b"bound") -> bool:
 
 
 @given(st.binary(max_size=2000), st.binary(max_size=100))
-def test_what_is_sealed_opens(content: bytes, bound: bytes) -> None:
+def test_a_sealed_state_can_be_opened(content: bytes, bound: bytes) -> None:
     ring = KeyRing([OLD])
     assert ring.open(seal(ring, content, bound), bound) == content
 
 
-def test_it_cannot_be_read() -> None:
+def test_a_sealed_state_does_not_show_its_content() -> None:
     sealed = seal(KeyRing([OLD]), b"a secret that is easy to find")
     assert b"secret" not in base64.urlsafe_b64decode(sealed + "==")
 
@@ -43,7 +43,7 @@ def test_every_changed_bit_is_found() -> None:
         assert refuses(ring, base64.urlsafe_b64encode(changed).decode())
 
 
-def test_every_cut_is_found() -> None:
+def test_a_truncated_state_is_refused() -> None:
     ring = KeyRing([OLD])
     sealed = seal(ring)
     for length in range(len(sealed)):
@@ -55,7 +55,7 @@ def test_anything_else_is_refused(text: str) -> None:
     assert refuses(KeyRing([OLD]), text)
 
 
-def test_it_serves_no_other_purpose() -> None:
+def test_a_state_bound_to_another_request_is_refused() -> None:
     ring = KeyRing([OLD])
     assert refuses(ring, seal(ring, bound=b"one"), bound=b"another")
 

@@ -1,10 +1,11 @@
-"""Which resources lie below which."""
+"""Matching of notifications with subscriptions: sub-resources, filters, acknowledgements."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.protocol.subscriptions import above, covers
+from dovetail.protocol.subscriptions import above, covering, covers, includes_list, unacknowledged
+from dovetail.types.messages import SubscriptionFilter
 
 COVERED = [
     ("file:///a", "file:///a"),
@@ -29,13 +30,13 @@ APART = [
 
 
 @pytest.mark.parametrize(("watched", "uri"), COVERED)
-def test_covered(watched: str, uri: str):
+def test_sub_resources_are_covered(watched: str, uri: str):
     assert covers(watched, uri)
     assert watched in set(above(uri))
 
 
 @pytest.mark.parametrize(("watched", "uri"), APART)
-def test_not_covered(watched: str, uri: str):
+def test_other_resources_are_not_covered(watched: str, uri: str):
     assert not covers(watched, uri)
     assert watched not in set(above(uri))
 
@@ -50,5 +51,30 @@ uris = st.builds(
 
 
 @given(uris, uris)
-def test_both_ways_of_asking_agree(watched: str, uri: str):
+def test_ancestors_and_covers_agree(watched: str, uri: str):
     assert covers(watched, uri) == (watched in set(above(uri)))
+
+
+def test_the_subscriptions_that_cover_a_uri_come_most_specific_first() -> None:
+    subscribed = {"file:///a/", "file:///a/b", "file:///c"}
+    assert covering(subscribed, "file:///a/b") == ["file:///a/b", "file:///a/"]
+    assert covering(subscribed, "file:///a/b/c.txt") == ["file:///a/b", "file:///a/"]
+    assert covering(subscribed, "file:///ab") == []
+
+
+def test_a_filter_includes_the_lists_it_names() -> None:
+    wanted = SubscriptionFilter(tools_list_changed=True, prompts_list_changed=False)
+    assert includes_list(wanted, "tools")
+    assert not includes_list(wanted, "prompts")
+    assert not includes_list(wanted, "resources")
+
+
+@pytest.mark.parametrize(
+    "acknowledged", [None, {}, {"resourceSubscriptions": None}, {"resourceSubscriptions": "a:b"}, []]
+)
+def test_an_acknowledgement_without_resources_covers_none(acknowledged: object) -> None:
+    assert unacknowledged(["a:b"], acknowledged) == ["a:b"]
+
+
+def test_resources_that_the_server_left_out_are_unacknowledged() -> None:
+    assert unacknowledged(["a:b", "a:c"], {"resourceSubscriptions": ["a:c", "a:d"]}) == ["a:b"]

@@ -17,7 +17,7 @@ class TestBucket:
         assert bucket.take(10.5) == 0
         assert bucket.take(10.5) == pytest.approx(0.5)
 
-    def test_it_fills_up_to_the_burst_and_no_further(self):
+    def test_a_bucket_fills_up_to_the_burst_and_no_further(self):
         bucket = Bucket(rate=100, burst=2)
         assert [bucket.take(0.0) for _ in range(2)] == [0, 0]
         assert [bucket.take(1000.0) > 0 for _ in range(3)] == [False, False, True]
@@ -29,7 +29,7 @@ class TestBucket:
         assert bucket.take(100.0) == 1
 
     @given(st.lists(st.floats(0, 5), max_size=200), st.floats(0.5, 20), st.integers(1, 10))
-    def test_never_more_than_the_burst_and_what_the_time_allows(self, steps: list[float], rate: float, burst: int):
+    def test_a_bucket_never_gives_more_than_burst_and_rate_allow(self, steps: list[float], rate: float, burst: int):
         bucket, now, taken = Bucket(rate, burst), 0.0, 0
         for step in steps:
             now += step

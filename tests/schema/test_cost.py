@@ -51,7 +51,7 @@ def test_size_depth_and_chains_are_bounded():
         schema_cost({"$ref": "#/$defs/a0", "$defs": {**defs, "a5000": {}}})
 
 
-def test_references_to_nothing():
+def test_references_to_missing_definitions_are_refused():
     with pytest.raises(LocalError, match="refers to nothing"):
         schema_cost({"$ref": "#/$defs/no"})
     with pytest.raises(LocalError, match="outside itself"):

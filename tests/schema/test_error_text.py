@@ -49,7 +49,7 @@ def told(schema, value):
          'a[0]: the required property "b" is missing'),
     ],
 )  # fmt: skip
-def test_sentences(schema, value, expected):
+def test_each_keyword_has_its_sentence(schema, value, expected):
     assert told(schema, value) == [expected]
 
 
@@ -58,14 +58,14 @@ def test_keywords_without_a_sentence_use_the_engines():
     assert len(text) < 300
 
 
-def test_what_a_peer_sent_is_cut():
+def test_long_values_of_a_peer_are_shortened():
     assert len(json_preview("a" * 1_000_000)) < 80
     assert len(json_preview(["a"] * 1000)) < 80
     assert json_preview(object()) == "object"
     assert len(told({"enum": ["x" * 1000]}, "y" * 1000)[0]) < 300
 
 
-def test_places():
+def test_paths_are_written_before_the_sentence():
     assert with_path(["a", 0, "b", 1], "x") == "a[0].b[1]: x"
     assert with_path([], "x") == "x"
 

@@ -72,7 +72,7 @@ def test_a_field_that_no_form_has_is_refused_by_name(field, said):
         form({}, allOf=[{}]),
     ],
 )
-def test_what_is_no_object_of_fields_is_refused(schema):
+def test_schemas_other_than_flat_objects_are_refused(schema):
     with pytest.raises(LocalError, match="form"):
         check_form(schema)
 

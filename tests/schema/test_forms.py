@@ -114,11 +114,11 @@ def test_content_that_fits_has_no_problems():
         ({"text": "a", "many_titled": "#F00"}, 'many_titled: must be of type array, not the string "#F00"'),
     ],
 )
-def test_a_problem_is_told_in_words(content, said):
+def test_an_invalid_answer_is_described_in_a_sentence(content, said):
     assert problems(WHOLE, content) == [said]
 
 
-def test_every_problem_is_told():
+def test_every_problem_of_an_answer_is_listed():
     assert len(problems(WHOLE, {"text": 1, "email": "x", "z": 1})) == 3
 
 
@@ -239,7 +239,7 @@ def test_a_generated_form_becomes_a_form_with_optional_fields():
         {"type": "object", "properties": {"a": {"anyOf": []}}},
     ],
 )
-def test_what_cannot_be_a_form_is_refused(written):
+def test_schemas_that_cannot_become_forms_are_refused(written):
     with pytest.raises(LocalError):
         flat_form(written)
 

@@ -19,14 +19,14 @@ from dovetail.schema.validation import TOO_LARGE, compile_schema
         "http://json-schema.org/draft/2020-12/schema#",
     ],
 )
-def test_the_default_dialect(name):
+def test_the_default_dialect_is_2020_12(name):
     schema = {"prefixItems": [{"type": "integer"}]} | ({"$schema": name} if name else {})
     assert not compile_schema(schema).is_valid(["a"])
 
 
 @pytest.mark.parametrize("ending", ["", "#"])
 @pytest.mark.parametrize("scheme", ["http", "https"])
-def test_draft_7(scheme, ending):
+def test_draft_7_schemas_are_supported(scheme, ending):
     schema = {
         "$schema": f"{scheme}://json-schema.org/draft-07/schema{ending}",
         "items": [{"type": "integer"}],

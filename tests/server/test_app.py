@@ -233,7 +233,7 @@ class TestResource:
                 server.resource(uri)(lambda z="": z)
 
     def test_parameters_are_the_variables(self):
-        with pytest.raises(LocalError, match="needs b, which is no variable of the URI"):
+        with pytest.raises(LocalError, match="needs b, which is not a variable of the URI"):
             Server("s").resource("x://{a}")(lambda a, b: None)
         with pytest.raises(LocalError, match="has no parameter for the URI's variable a"):
             Server("s").resource("x://{a}")(lambda: None)

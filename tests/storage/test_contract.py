@@ -184,7 +184,7 @@ async def test_a_log_is_read_in_pieces(store: Store) -> None:
     assert await store.read("log", 0, 0) == []
 
 
-async def test_what_is_not_kept_leaves_a_gap_and_no_position_comes_twice(store: Store) -> None:
+async def test_discarded_entries_leave_a_gap_and_positions_are_not_reused(store: Store) -> None:
     for n in range(1, 8):
         assert await store.append("log", [b"%d" % n], keep=3) == n
     assert await store.read("log", 0, 9) == [(5, b"5"), (6, b"6"), (7, b"7")]
@@ -409,7 +409,7 @@ async def test_a_closed_store_says_so(store: Store) -> None:
     assert heard == []
 
 
-async def test_what_is_under_way_when_it_closes_is_done_or_refused(store: Store) -> None:
+async def test_operations_running_at_close_finish_or_are_refused(store: Store) -> None:
     puts = [asyncio.ensure_future(store.put(f"{n}", b"")) for n in range(100)]
     await asyncio.sleep(0)
     await store.close()

@@ -6,25 +6,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.storage.sorted_names import BLOCK, OrderedNames, beyond
+from dovetail.storage.sorted_names import BLOCK, SortedNames, prefix_end
 
 texts = st.text(alphabet="ab%_\ud7ff\ue000\U0010ffff", max_size=4)
 
 
 @given(st.sets(texts), texts, st.integers(0, 20))
 def test_a_prefix_finds_what_begins_with_it(names: set[str], prefix: str, limit: int) -> None:
-    ordered = OrderedNames()
+    ordered = SortedNames()
     for name in names:
         ordered.add(name)
     inside = sorted(name for name in names if name.startswith(prefix))
     assert ordered.count(prefix) == len(inside)
-    assert ordered.beginning(prefix) == inside
-    assert ordered.beginning(prefix, limit) == inside[:limit]
+    assert ordered.with_prefix(prefix) == inside
+    assert ordered.with_prefix(prefix, limit) == inside[:limit]
 
 
 def test_many_blocks_stay_in_order() -> None:
     dice = random.Random(1)
-    ordered = OrderedNames()
+    ordered = SortedNames()
     names: set[str] = set()
     for step in range(12 * BLOCK):
         # First more come than go, then more go than come.
@@ -38,12 +38,12 @@ def test_many_blocks_stay_in_order() -> None:
             names.remove(name)
         if step % 100 == 0:
             for prefix in ("", "1", "42:", "99:"):
-                assert ordered.beginning(prefix) == sorted(n for n in names if n.startswith(prefix))
-                assert ordered.count(prefix) == len(ordered.beginning(prefix))
+                assert ordered.with_prefix(prefix) == sorted(n for n in names if n.startswith(prefix))
+                assert ordered.count(prefix) == len(ordered.with_prefix(prefix))
     for name in list(names):
         ordered.remove(name)
     assert ordered.count("") == 0
-    assert ordered.beginning("") == []
+    assert ordered.with_prefix("") == []
 
 
 @pytest.mark.parametrize(
@@ -57,5 +57,5 @@ def test_many_blocks_stay_in_order() -> None:
         ("\ud7ff", "\ue000"),
     ],
 )
-def test_where_a_prefix_ends(prefix: str, end: str | None) -> None:
-    assert beyond(prefix) == end
+def test_the_end_of_a_prefix_is_after_all_its_names(prefix: str, end: str | None) -> None:
+    assert prefix_end(prefix) == end

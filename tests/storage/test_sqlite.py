@@ -141,7 +141,7 @@ async def test_a_killed_writer_loses_nothing_it_had_acknowledged(tmp_path: Path)
             assert await store.count("flood:") >= acknowledged
 
 
-async def test_what_was_stored_is_there_after_reopening(tmp_path: Path) -> None:
+async def test_stored_data_survives_reopening(tmp_path: Path) -> None:
     path, clock = tmp_path / "store.db", Clock()
     async with opened(path, clock) as store:
         await store.put("session", b"state", 60)
@@ -158,7 +158,7 @@ async def test_what_was_stored_is_there_after_reopening(tmp_path: Path) -> None:
     assert sorted(file.name for file in tmp_path.iterdir()) == ["store.db"], "closing leaves one tidy file"
 
 
-async def test_what_has_ended_is_freed_in_small_steps(tmp_path: Path) -> None:
+async def test_expired_rows_are_deleted_in_small_steps(tmp_path: Path) -> None:
     path, clock = tmp_path / "store.db", Clock()
     async with opened(path, clock) as store:
         await asyncio.gather(*(store.put(f"{n}", b"", 10) for n in range(500)))
@@ -203,16 +203,16 @@ async def test_a_turn_of_the_loop_does_not_wait_for_a_writer(tmp_path: Path) -> 
         assert await store.get("a") == b"2"
 
 
-async def test_it_looks_for_messages_only_while_someone_listens(tmp_path: Path) -> None:
+async def test_the_store_polls_for_messages_only_while_there_are_subscribers(tmp_path: Path) -> None:
     async with opened(tmp_path / "store.db") as store:
         pauses: list[float | None] = []
-        watch = store._writer._watch
+        watch = store._writer._after_commit
 
         def noted(connection: sqlite3.Connection) -> float | None:
             pauses.append(watch(connection))
             return pauses[-1]
 
-        store._writer._watch = noted
+        store._writer._after_commit = noted
         await store.put("a", b"")
         assert pauses == [None]
         subscription = await store.subscribe("topic", lambda _: None)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dovetail.storage.contract import StoreError
-from dovetail.storage.sqlite_writer import Writer
+from dovetail.storage.sqlite_writer import WriterThread
 
 
 class Counted:
@@ -20,7 +20,7 @@ class Counted:
         self.path = path
         self.commits = 0
         self.chore: Callable[[sqlite3.Connection], None] = lambda _: None
-        self.writer = Writer(self.connect, self.work, lambda _: None)
+        self.writer = WriterThread(self.connect, self.work, lambda _: None)
         with sqlite3.connect(path) as connection:
             connection.execute("CREATE TABLE numbers (n INTEGER UNIQUE)")
         connection.close()
@@ -84,7 +84,7 @@ async def test_a_bad_job_hurts_only_itself(counted: Counted) -> None:
     assert counted.numbers() == [1, 2, 3], "what a failed job began is undone"
 
 
-async def test_what_cannot_be_committed_is_told_to_everyone(counted: Counted) -> None:
+async def test_every_job_learns_that_a_commit_failed(counted: Counted) -> None:
     def fail(_: sqlite3.Connection) -> None:
         raise sqlite3.OperationalError("disk is full")
 

@@ -2,12 +2,12 @@
 
 import random
 
-from dovetail.storage.ttl_table import NEVER, Expiring
+from dovetail.storage.ttl_table import NEVER, TtlTable
 
 
 def test_whatever_is_done_the_table_knows_what_is_there() -> None:
     dice = random.Random(2)
-    table: Expiring[int] = Expiring()
+    table: TtlTable[int] = TtlTable()
     model: dict[str, tuple[int, float]] = {}
     now = 0.0
     for step in range(20_000):
@@ -31,14 +31,14 @@ def test_whatever_is_done_the_table_knows_what_is_there() -> None:
             case 4:
                 living = sorted(other for other, (_, until) in model.items() if until > now)
                 assert table.count("", now) == len(table) == len(living)
-                assert table.beginning("", now) == living
+                assert table.with_prefix("", now) == living
                 assert len(table._heap) <= 2 * len(table) + 130
             case _:
                 assert table.get(name, now) == (model[name][0] if alive else None)
 
 
 def test_an_item_that_is_renewed_again_and_again_is_looked_at_rarely() -> None:
-    table: Expiring[str] = Expiring()
+    table: TtlTable[str] = TtlTable()
     table.set("session", "state", 100.0)
     for now in range(1, 1000):
         table.sweep(float(now), 10)

@@ -42,7 +42,7 @@ HARMLESS = "name tokens max_tokens passwords_checked key keyboard author secreta
 
 
 @pytest.mark.parametrize("text", SECRETS)
-def test_what_looks_like_a_secret_goes(text: str):
+def test_texts_that_look_like_secrets_are_redacted(text: str):
     cleaned = redact_text(f"before {text} after")
     assert REDACTED in cleaned
     assert cleaned.startswith("before ")
@@ -52,12 +52,12 @@ def test_what_looks_like_a_secret_goes(text: str):
 
 
 @pytest.mark.parametrize("text", ["a basic idea", "the token of trust", "https://example.com/a:b@c", "sk-short"])
-def test_what_does_not_look_like_one_stays(text: str):
+def test_ordinary_texts_are_not_redacted(text: str):
     assert redact_text(text) == text
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_field_by_its_name(name: str):
+def test_fields_with_secret_names_are_redacted(name: str):
     assert is_secret(name)
     assert redact({name: "hunter2", "n": 1}) == {name: REDACTED, "n": 1}
     assert redact({name: {"deep": ["hunter2"]}}) == {name: REDACTED}
@@ -68,11 +68,11 @@ def test_a_name_that_only_sounds_like_one(name: str):
     assert not is_secret(name)
 
 
-def test_what_says_nothing_stays():
+def test_empty_secret_fields_are_not_redacted():
     assert redact({"password": None, "token": True}) == {"password": None, "token": True}
 
 
-def test_all_the_way_down():
+def test_secrets_are_redacted_at_every_depth():
     value: Any = {"list": [{"inner": {"token": "abc", "text": "pwd=abc"}}], "n": 1.5, "ok": None}
     assert redact(value) == {
         "list": [{"inner": {"token": REDACTED, "text": f"pwd={REDACTED}"}}],
@@ -81,7 +81,7 @@ def test_all_the_way_down():
     }
 
 
-def test_what_is_nested_beyond_reading_is_left_out():
+def test_values_nested_too_deeply_are_redacted():
     value: Any = "password=hunter2"
     for _ in range(MAX_DEPTH + 5):
         value = [value]

@@ -23,17 +23,17 @@ TEXTS = [
 
 
 @pytest.mark.parametrize(("text", "cleaned"), TEXTS)
-def test_what_goes(text: str, cleaned: str):
+def test_escape_sequences_and_invisible_characters_are_removed(text: str, cleaned: str):
     assert clean_text(text) == cleaned
 
 
 @pytest.mark.parametrize("text", ["tab\t and\r\nlines", "naïve 日本語", "👩\u200d💻", "می\u200cخواهم", ""])
-def test_what_stays(text: str):
+def test_visible_text_is_not_changed(text: str):
     assert clean_text(text) == text
 
 
 @given(st.text())
-def test_nothing_is_left_that_a_terminal_obeys(text: str):
+def test_no_control_character_is_left(text: str):
     cleaned = clean_text(text)
     assert not {"\x1b", "\x07", "\x00", "\x9b", "\u202e"} & set(cleaned)
     assert clean_text(cleaned) == cleaned
@@ -52,7 +52,7 @@ def test_data_that_is_no_bytes_is_cleaned():
     assert clean({"data": "a\x07"}) == {"data": "a"}
 
 
-def test_what_is_nested_beyond_reading_does_not_get_through():
+def test_values_nested_too_deeply_are_replaced():
     value: Any = "\x07"
     for _ in range(MAX_DEPTH + 5):
         value = [value]

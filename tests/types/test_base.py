@@ -8,7 +8,7 @@ def test_empty_ones_are_empty_objects() -> None:
     assert dump(EmptyParams()) == dump(Result()) == dump(PageParams()) == dump(RetriedParams()) == {}
 
 
-def test_wire_names() -> None:
+def test_base_types_have_their_wire_names() -> None:
     page = PageResult(next_cursor="c", ttl_ms=5, cache_scope="public", result_type="complete")
     plain = {"nextCursor": "c", "ttlMs": 5, "cacheScope": "public", "resultType": "complete"}
     assert dump(page) == plain

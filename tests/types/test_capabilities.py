@@ -26,11 +26,11 @@ def test_capabilities_nobody_knows_are_kept() -> None:
         assert dump(load(kind, plain)) == plain
 
 
-def test_elicitation_says_how() -> None:
+def test_elicitation_declares_forms_and_urls() -> None:
     assert load(ClientCapabilities, {"elicitation": {"url": {}}}).elicitation == ElicitationCapability(url={})
 
 
-def test_names_on_the_wire() -> None:
+def test_capabilities_have_their_wire_names() -> None:
     value = Implementation("n", "1", website_url="https://a", icons=[Icon("https://i", "image/png", ["48x48"])])
     icon = {"src": "https://i", "mimeType": "image/png", "sizes": ["48x48"]}
     assert dump(value) == {"name": "n", "version": "1", "websiteUrl": "https://a", "icons": [icon]}

@@ -41,11 +41,11 @@ def test_elicitation_has_two_forms() -> None:
     assert dump(ElicitResult("decline")) == {"action": "decline"}
 
 
-def test_roots() -> None:
+def test_roots_are_read_and_written() -> None:
     assert dump(ListRootsResult([Root("file:///a", "A")])) == {"roots": [{"uri": "file:///a", "name": "A"}]}
 
 
-def test_a_round_of_questions() -> None:
+def test_an_input_required_result_holds_requests_and_state() -> None:
     message = SamplingMessage("user", Text("hi"))
     asked = InputRequired(
         {

@@ -24,7 +24,7 @@ from dovetail.types.messages import (
 from dovetail.types.serialization import dump, load
 
 
-def test_the_handshake() -> None:
+def test_handshake_messages_are_read_and_written() -> None:
     who = Implementation("n", "1")
     assert dump(InitializeParams("v", ClientCapabilities(), who)) == {
         "protocolVersion": "v",
@@ -59,7 +59,7 @@ def test_a_log_message_carries_any_data() -> None:
         load(LogParams, {"level": "loud", "data": 1})
 
 
-def test_completion() -> None:
+def test_completion_messages_are_read_and_written() -> None:
     argument = CompletionArgument("a", "v")
     params = CompleteParams(PromptReference("p"), argument, CompletionContext({"b": "c"}))
     assert dump(params) == {
@@ -77,7 +77,7 @@ def test_completion() -> None:
     }
 
 
-def test_subscriptions() -> None:
+def test_subscription_messages_are_read_and_written() -> None:
     wanted = SubscriptionFilter(tools_list_changed=True, resource_subscriptions=["a:b"])
     plain = {"notifications": {"toolsListChanged": True, "resourceSubscriptions": ["a:b"]}}
     assert dump(ListenParams(wanted)) == plain

@@ -20,14 +20,14 @@ def test_lists_are_written_even_when_empty() -> None:
     assert dump(ReadResourceResult()) == {"contents": []}
 
 
-def test_what_was_read_is_text_or_bytes() -> None:
+def test_contents_of_a_resource_are_text_or_bytes() -> None:
     plain = {"contents": [{"uri": "a:b", "text": "t", "x": 1}, {"uri": "a:c", "blob": "eA==", "mimeType": "m"}]}
     read = load(ReadResourceResult, plain)
     assert read.contents == [TextContents("a:b", "t", extra={"x": 1}), BlobContents("a:c", b"x", "m")]
     assert dump(read) == plain
 
 
-def test_names_on_the_wire() -> None:
+def test_resources_have_their_wire_names() -> None:
     assert dump(Resource("a:b", "n", mime_type="m")) == {"uri": "a:b", "name": "n", "mimeType": "m"}
     assert dump(ResourceTemplate("a:{b}", "n")) == {"uriTemplate": "a:{b}", "name": "n"}
     for kind in (ReadResourceParams, SubscribeParams, ResourceUpdatedParams):

@@ -136,7 +136,7 @@ def test_a_bad_value_deep_in_a_deep_object_is_still_a_bad_value() -> None:
         (Task, {"taskId": "1", "status": "lost"}, r"\$\.status"),
     ],
 )
-def test_what_does_not_fit_is_named(kind: type[Value], obj: object, path: str) -> None:
+def test_a_validation_error_names_the_path(kind: type[Value], obj: object, path: str) -> None:
     with pytest.raises(msgspec.ValidationError, match=path):
         load(kind, obj)
 

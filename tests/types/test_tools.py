@@ -56,7 +56,7 @@ def test_errors_and_missing_content() -> None:
     assert dump(CallToolResult()) == {"content": []}
 
 
-def test_params() -> None:
+def test_params_of_a_call_are_read_and_written() -> None:
     params = load(CallToolParams, {"name": "a", "task": {"ttl": 5}, "_meta": {"progressToken": 1}})
     assert params.arguments is None
     assert params.task is not None and params.task.ttl == 5

@@ -114,7 +114,7 @@ def test_other_values_are_written_plainly():
     assert UriTemplate("{a}/{b}/{c}").expand({"a": 3, "b": True, "c": 1.5}) == "3/true/1.5"
 
 
-def test_what_is_encoded_already_stays_in_reserved_expansion():
+def test_reserved_expansion_keeps_percent_encoding():
     assert UriTemplate("{+a}").expand({"a": "a%20b%zz"}) == "a%20b%25zz"
 
 
@@ -165,7 +165,7 @@ def test_what_is_encoded_already_stays_in_reserved_expansion():
         ("x:%20{a}", "x:%20b", {"a": "b"}),
     ],
 )
-def test_matching(template, uri, expected):
+def test_uris_are_matched(template, uri, expected):
     assert UriTemplate(template).match(uri) == expected
 
 
@@ -202,7 +202,7 @@ def test_a_plain_variable_stays_in_its_segment(template, evil):
         "..%5Cx", "a\\..\\x", "/etc/passwd", "%2Fetc/passwd", "%5C%5Chost", "a%00b", "%c0%ae%c0%ae/x",
     ],
 )  # fmt: skip
-def test_a_path_never_climbs(template, evil):
+def test_matched_paths_never_contain_dot_segments(template, evil):
     uri = template.replace("{path*}", evil).replace("{+path}", evil).replace("{/path*}", "/" + evil)
     assert UriTemplate(template).match(uri) is None
 
@@ -225,7 +225,7 @@ SEGMENT = (
 
 
 @given(SEGMENT, SEGMENT, st.lists(SEGMENT, min_size=1, max_size=4))
-def test_what_is_expanded_is_matched(owner, name, path):
+def test_an_expanded_uri_matches_its_template(owner, name, path):
     template = UriTemplate("repo://{owner}/{name}/{path*}{?q}")
     values = {"owner": owner, "name": name, "path": "/".join(path)}
     assert template.match(template.expand(values)) == values

@@ -31,17 +31,17 @@ def wire(**members: Any) -> bytes:
 
 
 class TestReading:
-    def test_a_request(self):
+    def test_a_request_is_decoded(self):
         text = b'{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"c"}}'
         assert codec.decode(text) == Request(1, "tools/list", {"cursor": "c"})
 
     def test_a_request_without_params_has_none(self):
         assert codec.decode(wire(id="a", method="ping")) == Request("a", "ping", {})
 
-    def test_a_notification(self):
+    def test_a_notification_is_decoded(self):
         assert codec.decode(wire(method="notifications/initialized")) == Notification("notifications/initialized", {})
 
-    def test_a_response(self):
+    def test_a_response_is_decoded(self):
         assert codec.decode(wire(id=7, result={"a": [1]})) == Response(7, {"a": [1]})
 
     def test_a_result_may_be_null(self):
@@ -60,7 +60,7 @@ class TestReading:
         message = codec.decode(wire(**members, error={"code": -32700, "message": "Parse error"}))
         assert message == Failure(None, -32700, "Parse error")
 
-    def test_a_batch(self):
+    def test_a_batch_is_decoded(self):
         text = b"[%b, %b, 5]" % (wire(id=1, method="ping"), wire(method="n"))
         batch = codec.decode(text)
         assert isinstance(batch, list)

@@ -46,7 +46,7 @@ class AuthorizationRequest(msgspec.Struct, frozen=True, kw_only=True):
     verifier: str
 
     def __repr__(self) -> str:
-        return f"Login(issuer={self.issuer!r}, resource={self.resource!r})"
+        return f"AuthorizationRequest(issuer={self.issuer!r}, resource={self.resource!r})"
 
 
 def build_request(

@@ -109,10 +109,10 @@ class StaticTokens:
 
     def check(self, token: str) -> Principal:
         """The principal of a token; raises `TokenRefused` for an unknown one."""
-        principal_of_token = self._known.get(_digest(token))
-        if principal_of_token is None:
-            raise TokenRefused("The token is not credentials")
-        return principal_of_token
+        principal = self._known.get(_digest(token))
+        if principal is None:
+            raise TokenRefused("The token is not known")
+        return principal
 
 
 def fetch_keys(url: str, now: float) -> Flow[IssuerKeys]:

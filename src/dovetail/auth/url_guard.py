@@ -133,8 +133,8 @@ def address_kind(address: Address) -> str | None:
     inner = _embedded(address)
     if inner:
         return "embedded" if any(map(address_kind, inner)) else None
-    found = next((name for network, name in _RANGES_6 if address in network), None)
-    return found or (None if address in _GLOBAL_6 else "reserved")
+    special = next((name for network, name in _RANGES_6 if address in network), None)
+    return special or (None if address in _GLOBAL_6 else "reserved")
 
 
 def refusal_reason(address: str, server_addresses: Iterable[str] = ()) -> str | None:
@@ -143,15 +143,15 @@ def refusal_reason(address: str, server_addresses: Iterable[str] = ()) -> str | 
     `server_addresses` are those of the MCP server itself: a server on a loopback or private address may name others
     there. No other special address is allowed, except the server's own.
     """
-    found = _literal(address)
-    if found is None:
+    parsed = _literal(address)
+    if parsed is None:
         return "it is not an address"
-    special = address_kind(found)
+    special = address_kind(parsed)
     if special is None:
         return None
     known = [each for each in map(_literal, server_addresses) if each is not None]
     if special != "metadata":
-        if any(_unmapped(each) == _unmapped(found) for each in known):
+        if any(_unmapped(each) == _unmapped(parsed) for each in known):
             return None
         if special in _SHARED_WITH_SERVER and any(address_kind(each) == special for each in known):
             return None

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
 from dovetail.protocol.deadline import Timeouts
 from dovetail.protocol.envelope import SUBSCRIPTION_ID, meta_of
 from dovetail.protocol.errors import ConnectionLost, DovetailError, NotFound
+from dovetail.protocol.subscriptions import covers, unacknowledged
 
 from .supervisor import Supervisor
 
@@ -95,16 +96,12 @@ class _ChangeCollector:
             self._acknowledge(params.get("notifications"))
 
     def _resource_updated(self, uri: object) -> None:
-        from dovetail.protocol.subscriptions import covers
-
         if isinstance(uri, str) and (watched := [each for each in self._uris if covers(each, uri)]):
             self._add(Change("resource", uri if len(self.unread) < MAX_UNREAD else watched[0]))
 
     def _acknowledge(self, accepted: object) -> None:
         """Check that the server has accepted every resource (2026-07-28 subscriptions, "Acknowledgment")."""
-        fields = cast("dict[str, Any]", accepted) if isinstance(accepted, dict) else {}
-        uris = fields.get("resourceSubscriptions")
-        missing = [uri for uri in self._uris if not isinstance(uris, list) or uri not in uris]
+        missing = unacknowledged(self._uris, accepted)
         if missing:
             self.refused = NotFound(self._not_found, f"The server does not tell of changes of {missing[0]}")
             self.changed.set()

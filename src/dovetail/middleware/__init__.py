@@ -1,10 +1,10 @@
-"""Middleware for servers and clients alike, and what it takes to write one.
+"""Ready-made middleware for servers and clients, and the types for writing your own.
 
     from dovetail.middleware import RateLimit, Timing
 
     server = Server("name", middleware=[Timing(), RateLimit(10, burst=50)])
 
-Each is imported when it is first used.
+Each class is imported at first use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Keeping to oneself what went wrong inside."""
+"""Masking of internal errors."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ logger = logging.getLogger("dovetail")
 
 
 class MaskErrors:
-    """Replaces the words of unforeseen errors by a reference that stands in the log with the error itself.
+    """Replaces the text of unexpected errors by a reference, under which the error is in the log.
 
-    What a handler says on purpose (`ToolError`, `ProtocolError`) goes through word for word. It concerns
-    requests that come in.
+    Errors that a handler raises on purpose (`ToolError`, `ProtocolError`) pass unchanged. Outgoing requests are not
+    affected.
     """
 
     def __init__(self, message: str = "Something went wrong") -> None:
         self._message = message
 
     async def __call__(self, exchange: Exchange, proceed: Proceed) -> dict[str, Any]:
-        """Mask what a request leads to."""
+        """Mask the error of a request."""
         if exchange.way == "out":
             return await proceed(exchange)
         try:
@@ -44,6 +44,6 @@ class MaskErrors:
         reference = os.urandom(6).hex()
         target = exchange.target
         what = exchange.method if target is None else f"{exchange.method} {target[:200]!r}"
-        # Its traceback stands in the log already.
+        # Its traceback is in the log already.
         logger.error("%s failed (reference %s): %s: %s", what, reference, type(problem).__name__, problem)
         return ProtocolError(code, f"{self._message} (reference {reference})")

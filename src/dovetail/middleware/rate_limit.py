@@ -1,4 +1,4 @@
-"""How often requests may come, or go out."""
+"""Rate limit for incoming and outgoing requests."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ Key: TypeAlias = "Callable[[Exchange], Hashable]"
 
 
 class RateLimit:
-    """So many requests a second, and `burst` at once.
+    """Allows `rate` requests per second, and `burst` at once.
 
-    Where requests come in, one over the limit gets an error that says when to come again. Where they go
-    out, it waits for its turn, but not longer than `patience` seconds. `key` says which requests count
-    together; by default those of one principal.
+    An incoming request over the limit gets an error with the time to wait. An outgoing one waits, but not longer than
+    `patience` seconds. `key` groups the requests that are counted together; by default those of one principal.
     """
 
     def __init__(
@@ -30,14 +29,16 @@ class RateLimit:
         self._patience = patience
 
     async def __call__(self, exchange: Exchange, proceed: Proceed) -> dict[str, Any]:
-        """Let a request pass, in time."""
+        """Pass a request on when the limit allows it."""
         key = self._key(exchange)
         began = time.monotonic()
         while (wait := self._buckets.take(key, time.monotonic())) > 0:
             if exchange.way == "in":
                 raise too_many("requests", wait)
             if time.monotonic() - began + wait > self._patience:
-                raise Timeout(f"{exchange.method} would have to wait longer than {self._patience:g} s for its turn")
+                raise Timeout(
+                    f"{exchange.method} would wait longer than {self._patience:g} s for the rate limit (patience)"
+                )
             await asyncio.sleep(wait)
         return await proceed(exchange)
 

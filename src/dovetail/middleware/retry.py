@@ -1,4 +1,4 @@
-"""Asking once more when nothing can be broken by it."""
+"""Retries of requests that have no side effects."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ READS = frozenset(
         "tools/list",
     }
 )
-"""Requests that change nothing, so that asking twice is asking once."""
+"""Requests without side effects, which are safe to repeat."""
 
-_PASSING = frozenset({INTERNAL_ERROR, TOO_MANY_REQUESTS})
+_TRANSIENT_CODES = frozenset({INTERNAL_ERROR, TOO_MANY_REQUESTS})
 
 
 class Retries:
-    """Repeats reads that failed for a reason that may pass: a timeout, a lost connection, an internal error.
+    """Repeats reads that failed with a transient error: a timeout, a lost connection, an internal error.
 
-    Tools are called again only if they are named in `tools`, because only who knows them knows whether
-    that does harm. A request that carries answers or a state is never repeated: both are for one use.
-    The pauses between attempts double, with some chance in them.
+    Tool calls are repeated only for the names in `tools`, because only their author knows if that is safe. A request
+    with input responses or a request state is never repeated: both may be used once. The pause between attempts
+    doubles, with random jitter.
     """
 
     def __init__(
         self, attempts: int = 3, *, pause: float = 0.1, longest_pause: float = 5.0, tools: Iterable[str] = ()
     ) -> None:
         if attempts < 1:
-            raise LocalError(f"There must be at least one attempt, not {attempts}")
+            raise LocalError(f"attempts must be at least 1, not {attempts}")
         self._attempts = attempts
         self._pause = pause
         self._longest_pause = longest_pause
         self._tools = frozenset(tools)
 
     async def __call__(self, exchange: Exchange, proceed: Proceed) -> dict[str, Any]:
-        """Try, and try again."""
+        """Pass a request on, and repeat it after a transient error."""
         if not self._may_repeat(exchange):
             return await proceed(exchange)
         for attempt in range(1, self._attempts):
@@ -71,17 +71,17 @@ class Retries:
         return exchange.method in READS
 
     def _wait(self, problem: Exception, attempt: int) -> float | None:
-        """How long to wait before the next attempt; None if there is to be none."""
+        """The seconds to wait before the next attempt; None if there is none."""
         wait = min(self._pause * 2 ** (attempt - 1), self._longest_pause) * random.uniform(0.5, 1.0)
         if isinstance(problem, (RemoteError, ProtocolError)):
-            if problem.code not in _PASSING:
+            if problem.code not in _TRANSIENT_CODES:
                 return None
-            asked = _asked_for(problem.data)
-            return None if asked > self._longest_pause else max(wait, asked)
+            requested = _requested_wait(problem.data)
+            return None if requested > self._longest_pause else max(wait, requested)
         return wait
 
 
-def _asked_for(data: Any) -> float:
-    """The seconds that the peer asked to be left alone for."""
+def _requested_wait(data: Any) -> float:
+    """The seconds that the peer asks to wait (`retryAfterMs`)."""
     wait = cast("dict[str, Any]", data).get("retryAfterMs") if isinstance(data, dict) else None
     return wait / 1000 if isinstance(wait, (int, float)) and wait > 0 else 0.0

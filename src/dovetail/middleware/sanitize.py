@@ -1,4 +1,4 @@
-"""Results without what nobody sees and something obeys."""
+"""Sanitizing of results."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dovetail.runtime.middleware import Exchange, Proceed
 
 
 class CleanOutput:
-    """Takes terminal sequences, control characters and invisible characters out of every text of a result.
+    """Removes escape sequences, control characters and invisible characters from all texts of a result.
 
-    With `secrets`, also what looks like a password, a key or a token. On a server it cleans what clients
-    get, on a client what the caller gets; params stay as they are.
+    With `secrets`, also redacts texts that look like passwords, keys or tokens. On a server it cleans the results for
+    clients, on a client the results for its caller; params are not changed.
     """
 
     def __init__(self, *, secrets: bool = False) -> None:
@@ -22,7 +22,7 @@ class CleanOutput:
         from dovetail.text.sanitize import clean
 
         result = await proceed(exchange)
-        # A cursor and a sealed state are to come back exactly as they were.
+        # Cursors and sealed states must come back unchanged.
         kept = {name: result[name] for name in ("nextCursor", "requestState", "_meta") if name in result}
         cleaned = clean(result)
         if self._secrets:

@@ -1,4 +1,4 @@
-"""How large a result may be."""
+"""Size limit of results."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from dovetail.wire import codec
 
 
 class SizeLimit:
-    """Refuses a result of more than so many bytes of JSON.
+    """Refuses a result with more than `most` bytes of JSON.
 
-    A tool's is replaced by an `isError` result, so that the model learns that it should ask for less. Where
-    the request went out, the caller gets `InvalidAnswer`.
+    The result of a tool is replaced by an `isError` result, so that the model can ask for less. For an outgoing
+    request, the caller gets `InvalidAnswer`.
     """
 
     def __init__(self, most: int) -> None:
         if most < 1:
-            raise LocalError(f"A size limit is at least 1 byte, not {most}")
+            raise LocalError(f"A size limit must be at least 1 byte, not {most}")
         self._most = most
 
     async def __call__(self, exchange: Exchange, proceed: Proceed) -> dict[str, Any]:
-        """Measure a result."""
+        """Check the size of a result."""
         result = await proceed(exchange)
         size = len(codec.encode(result))
         if size <= self._most:
@@ -36,5 +36,5 @@ class SizeLimit:
 
 
 def _frame(result: dict[str, Any]) -> dict[str, Any]:
-    """What a result says about itself besides its content."""
+    """The fields of a result that are not its content."""
     return {name: result[name] for name in ("resultType",) if name in result}

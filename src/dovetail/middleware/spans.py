@@ -1,8 +1,7 @@
-"""Spans and durations as OpenTelemetry's conventions for MCP name them (semconv gen-ai/mcp).
+"""Spans and durations with the names of OpenTelemetry's conventions for MCP (semconv gen-ai/mcp).
 
-The trace goes along in `_meta` under the keys that are kept for it (2026-07-28 basic, "OpenTelemetry trace
-context"). Tool names and methods that nobody knows are no attributes of metrics: a client may make up any
-number of them.
+The trace context is sent in `_meta` under the reserved keys (2026-07-28 basic, "OpenTelemetry trace context").
+Unknown tool names and methods are not attributes of metrics, because a client can invent any number of them.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from dovetail.runtime.middleware import Exchange, Proceed
 
 SCOPE = "dovetail"
 BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
-"""Seconds, as the conventions advise."""
+"""Histogram boundaries in seconds, as the conventions recommend."""
 
 RESULT_TYPE = "dovetail.result_type"
-"""Attribute of a span whose result is not complete, as when a call asks back."""
+"""Attribute of a span whose result is not complete, such as `input_required`."""
 
 _NAMES = {"tools/call": "gen_ai.tool.name", "prompts/get": "gen_ai.prompt.name"}
 _UNKNOWN_METHOD = "_OTHER"
@@ -33,7 +32,7 @@ Attributes: TypeAlias = dict[str, str]
 
 
 class Spans:
-    """Makes one span and one measurement a request, on either side."""
+    """Records one span and one duration per request, on either side."""
 
     def __init__(self, tracer_provider: TracerProvider | None, meter_provider: MeterProvider | None) -> None:
         self._tracer = trace.get_tracer(SCOPE, __version__, tracer_provider)
@@ -49,7 +48,7 @@ class Spans:
         }
 
     async def trace(self, exchange: Exchange, proceed: Proceed) -> dict[str, Any]:
-        """Pass a request on inside of a span."""
+        """Pass a request on inside a span."""
         attributes = _attributes(exchange)
         span, inner = self._start(exchange, attributes)
         failure: Attributes = {}
@@ -61,7 +60,7 @@ class Spans:
             return result
         except BaseException as problem:
             failure = _failure(exchange, problem)
-            span.set_status(Status(StatusCode.ERROR, _words(problem)))
+            span.set_status(Status(StatusCode.ERROR, _message(problem)))
             if not isinstance(problem, (ProtocolError, RemoteError, asyncio.CancelledError)):
                 span.record_exception(problem)
             raise
@@ -72,16 +71,16 @@ class Spans:
             if exchange.id is not None:
                 span.set_attribute("jsonrpc.request.id", str(exchange.id))
             span.end()
-            measured = _measured(exchange, attributes, failure)
-            self._durations[exchange.way].record(took, measured, context=inner)
+            metric_attributes = _metric_attributes(exchange, attributes, failure)
+            self._durations[exchange.way].record(took, metric_attributes, context=inner)
 
     def _start(self, exchange: Exchange, attributes: Attributes) -> tuple[trace.Span, context.Context]:
-        """A span, and the context with it; the other side's span is its parent where it says so."""
+        """Start a span; also returns the context with it. The span of the other side is its parent, if there is one."""
         around = context.get_current()
         name = " ".join([exchange.method, *(attributes[key] for key in _NAMES.values() if key in attributes)])
-        told = {**attributes, **_address(exchange)}
+        span_attributes = {**attributes, **_address(exchange)}
         if exchange.way == "out":
-            span = self._tracer.start_span(name, around, SpanKind.CLIENT, told)
+            span = self._tracer.start_span(name, around, SpanKind.CLIENT, span_attributes)
             inner = trace.set_span_in_context(span, around)
             carrier: Attributes = {}
             propagate.inject(carrier, inner)
@@ -93,19 +92,19 @@ class Spans:
         ambient = trace.get_current_span(around).get_span_context()
         foreign = ambient.is_valid and trace.get_current_span(parent).get_span_context() != ambient
         links = [Link(ambient)] if foreign else None
-        span = self._tracer.start_span(name, parent, SpanKind.SERVER, told, links)
+        span = self._tracer.start_span(name, parent, SpanKind.SERVER, span_attributes, links)
         return span, trace.set_span_in_context(span, parent)
 
 
 def _attributes(exchange: Exchange) -> Attributes:
-    """What both the span and the measurement say."""
-    found = {"mcp.method.name": exchange.method, "mcp.protocol.version": exchange.revision.name}
+    """The attributes of both the span and the duration."""
+    attributes = {"mcp.method.name": exchange.method, "mcp.protocol.version": exchange.revision.name}
     target = exchange.target
     if target is not None and (key := _NAMES.get(exchange.method)) is not None:
-        found[key] = target
+        attributes[key] = target
     if exchange.method == "tools/call":
-        found["gen_ai.operation.name"] = "execute_tool"
-    return found
+        attributes["gen_ai.operation.name"] = "execute_tool"
+    return attributes
 
 
 def _address(exchange: Exchange) -> Attributes:
@@ -119,7 +118,7 @@ def _meta(exchange: Exchange) -> dict[str, Any]:
 
 
 def _failed_result(exchange: Exchange, result: dict[str, Any], span: trace.Span) -> Attributes:
-    """What a result says of a failure; a tool that failed still answered."""
+    """The failure attributes of a result; a tool that failed has a result, too."""
     outcome = result.get("resultType")
     if isinstance(outcome, str) and outcome != "complete":
         span.set_attribute(RESULT_TYPE, outcome)
@@ -143,17 +142,17 @@ def _failure(exchange: Exchange, problem: BaseException) -> Attributes:
     return {**kind, "rpc.response.status_code": str(INTERNAL_ERROR)} if exchange.way == "in" else kind
 
 
-def _words(problem: BaseException) -> str | None:
+def _message(problem: BaseException) -> str | None:
     return problem.message if isinstance(problem, (ProtocolError, RemoteError)) else None
 
 
-def _measured(exchange: Exchange, attributes: Attributes, failure: Attributes) -> Attributes:
-    """The attributes of the measurement, without names that only the peer knows."""
-    measured = {**attributes, **failure}
+def _metric_attributes(exchange: Exchange, attributes: Attributes, failure: Attributes) -> Attributes:
+    """The attributes of the duration, without names that only the peer knows."""
+    metric_attributes = {**attributes, **failure}
     if exchange.way == "in" and failure:
         if exchange.method not in exchange.revision.methods:
-            measured["mcp.method.name"] = _UNKNOWN_METHOD
+            metric_attributes["mcp.method.name"] = _UNKNOWN_METHOD
         if failure.get("rpc.response.status_code") == str(INVALID_PARAMS):
             for key in _NAMES.values():
-                measured.pop(key, None)
-    return measured
+                metric_attributes.pop(key, None)
+    return metric_attributes

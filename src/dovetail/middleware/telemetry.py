@@ -1,4 +1,4 @@
-"""Traces and metrics, for those who have installed OpenTelemetry; for all others it costs nothing."""
+"""Traces and metrics with OpenTelemetry, which is imported only here."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class Telemetry:
-    """Makes a span of every request, hands the trace on in `_meta`, and measures durations.
+    """Records a span and the duration of every request, and sends the trace context in `_meta`.
 
-    Without providers it uses those that the application has set. Put it first, so that it sees what the
-    other middleware does.
+    By default it uses the providers that the application has set. Put it first, so that its spans include the other
+    middleware.
     """
 
     def __init__(
@@ -32,5 +32,5 @@ class Telemetry:
         self._spans = Spans(tracer_provider, meter_provider)
 
     def __call__(self, exchange: Exchange, proceed: Proceed) -> Awaitable[dict[str, Any]]:
-        """Pass a request on inside of a span."""
+        """Pass a request on inside a span."""
         return self._spans.trace(exchange, proceed)

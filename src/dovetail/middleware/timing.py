@@ -1,4 +1,4 @@
-"""How long requests take."""
+"""Durations of requests."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ logger = logging.getLogger("dovetail.timing")
 
 Outcome: TypeAlias = Literal["ok", "failed", "error"]
 Report: TypeAlias = "Callable[[Exchange, float, Outcome], None]"
-"""Takes the request, the seconds it took, and whether it went well, was an `isError` result, or an error."""
+"""Called with the request, its duration in seconds, and its outcome; `failed` is an `isError` result."""
 
 
 class Timing:
-    """Reports the time of every request to a function, or to the log of `dovetail.timing`.
+    """Reports the duration of every request to a function, or to the logger `dovetail.timing`.
 
-    With `slow`, only of those that took at least that many seconds.
+    With `slow`, only requests that took at least that many seconds.
     """
 
     def __init__(self, report: Report | None = None, *, slow: float = 0.0) -> None:
@@ -27,7 +27,7 @@ class Timing:
         self._slow = slow
 
     async def __call__(self, exchange: Exchange, proceed: Proceed) -> dict[str, Any]:
-        """Time a request."""
+        """Measure a request."""
         outcome: Outcome = "error"
         began = time.perf_counter()
         try:
@@ -40,7 +40,7 @@ class Timing:
                 try:
                     self._report(exchange, seconds, outcome)
                 except Exception:
-                    logger.exception("A report of timing failed")
+                    logger.exception("The report function of Timing failed")
 
 
 def _log(exchange: Exchange, seconds: float, outcome: Outcome) -> None:

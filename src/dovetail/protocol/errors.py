@@ -1,24 +1,24 @@
-"""Everything that can go wrong, as one tree.
+"""The tree of errors.
 
     DovetailError
-    ├── LocalError        we were misused: a bad option, a call after close, a schema we cannot read
-    ├── RemoteError       the peer answered with a JSON-RPC error: code, message, data
-    │   └── NotFound      the peer knows no such tool, prompt, resource or method
-    ├── InvalidAnswer     the peer answered, but not as the protocol or its own schema says
-    ├── ToolFailed        the tool ran and said that it failed (an `isError` result)
-    ├── ConnectionLost    the peer cannot be reached any more; calls in flight have no answer
-    │   ├── HttpStatus    an HTTP server answered with an error that is no message: status, url
-    │   └── SessionEnded  the server has ended the session; a new one can be begun
-    ├── Timeout           no answer within the time given
-    ├── Overtaken         a later request for the same took the place of this one
-    ├── Refused           a person or a policy said no
-    ├── MissingCapability the client cannot do what a handler needs of it
+    ├── LocalError        incorrect use: an invalid option, a call after close, an invalid schema
+    ├── RemoteError       the peer responded with a JSON-RPC error: code, message, data
+    │   └── NotFound      the peer has no such tool, prompt, resource or method
+    ├── InvalidAnswer     the response violates the protocol, or the schema that the peer declared
+    ├── ToolFailed        the tool ran and reported a failure (an `isError` result)
+    ├── ConnectionLost    the connection to the peer is lost; requests in flight get no response
+    │   ├── HttpStatus    an HTTP response with an error status and no JSON-RPC message: status, url
+    │   └── SessionEnded  the server has ended the session; the client can start a new one
+    ├── Timeout           no response in time
+    ├── Overtaken         replaced by a later request of the same kind, such as a newer completion
+    ├── Refused           the user or a policy refused
+    ├── MissingCapability the client does not support a feature that a handler needs
     ├── StepFailed        a `ctx.step` failed, now or in an earlier round
-    ├── URLElicitationRequired  raised by a handler: the user must go to a page before it can do its work
-    ├── ToolError         raised by a handler: its text reaches the model word for word
-    └── ProtocolError     raised while serving: becomes the JSON-RPC error that the peer gets
+    ├── URLElicitationRequired  raised by a handler: the user must visit a page first
+    ├── ToolError         raised by a handler: its text reaches the model unchanged
+    └── ProtocolError     raised while serving: the peer receives it as a JSON-RPC error
 
-`ProtocolError` is local until it is sent; at the other end it arrives as `RemoteError`.
+`ProtocolError` is raised on the side that serves a request; the other side raises `RemoteError` for it.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ MISSING_CAPABILITY = -32021
 UNSUPPORTED_VERSION = -32022
 URL_ELICITATION_REQUIRED = -32042
 REJECTED = -1
-"""A person said no to a question that has no answer for that (2025-11-25 client/sampling, "Error Handling")."""
+"""The user rejected a request whose result cannot say so (2025-11-25 client/sampling, "Error Handling")."""
 
 MODERN_CODES = frozenset({HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION})
 """Codes that only a server of the envelope era sends (versioning, "Backward Compatibility")."""
 
 
 class RemoteError(DovetailError):
-    """The peer answered a request with a JSON-RPC error."""
+    """The peer responded with a JSON-RPC error."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(f"{message} (code {code})")
@@ -57,19 +57,19 @@ class RemoteError(DovetailError):
         self.message = message
         self.data = data
         self.status: int | None = None
-        """The HTTP status of an error that came instead of an answer; None for one that names its request."""
+        """The HTTP status of an error response without a request id; None for one that names its request."""
 
 
 class NotFound(RemoteError):
-    """The peer knows no such tool, prompt, resource or method."""
+    """The peer has no such tool, prompt, resource or method."""
 
 
 class InvalidAnswer(DovetailError):
-    """The peer answered, but not as the protocol, or the schema it gave itself, says."""
+    """The response violates the protocol, or the schema that the peer declared."""
 
 
 class ToolFailed(DovetailError):
-    """A tool ran and reported failure; `result` holds all that it said."""
+    """A tool ran and reported a failure; `result` is its whole result."""
 
     def __init__(self, name: str, result: CallToolResult) -> None:
         super().__init__(f"Tool {name!r} failed: {result.text or 'it gave no reason'}")
@@ -78,11 +78,11 @@ class ToolFailed(DovetailError):
 
 
 class ConnectionLost(DovetailError):
-    """The connection to the peer is gone, or could not be made."""
+    """The connection to the peer is lost, or could not be established."""
 
 
 class HttpStatus(ConnectionLost):
-    """An HTTP server answered a request with an error status and no message of the protocol."""
+    """An HTTP response with an error status and no JSON-RPC message."""
 
     def __init__(self, message: str, status: int, url: str) -> None:
         super().__init__(message)
@@ -91,31 +91,31 @@ class HttpStatus(ConnectionLost):
 
 
 class SessionEnded(ConnectionLost):
-    """The server has ended the session (Streamable HTTP, "Session Management"); `session` was its id."""
+    """The server has ended the session (Streamable HTTP, "Session Management"); `session` is its id."""
 
     def __init__(self, session: str, *, ran: bool) -> None:
         super().__init__("the server has ended the session")
         self.session = session
         self.ran = ran
-        """Whether the request may have been served before: its stream broke off, it was not refused."""
+        """The request may have been served: its stream was interrupted, it was not refused."""
 
 
 class Timeout(DovetailError, TimeoutError):
-    """No answer came within the time given; the request was cancelled."""
+    """No response came in time; the request was cancelled."""
 
 
 class Overtaken(DovetailError):
-    """A later request for the same took the place of this one, which nobody needs any more."""
+    """A later request of the same kind replaced this one, whose result is no longer needed."""
 
 
 class Refused(DovetailError):
-    """A person or a policy said no."""
+    """The user or a policy refused."""
 
 
 class MissingCapability(DovetailError):
-    """The client has not declared what a handler needs of it; nothing was asked.
+    """The client has not declared a capability that a handler needs; no request was sent to it.
 
-    Where it ends the call, the client gets −32021 on the envelope era (basic, "_meta").
+    If it ends the call, the client gets −32021 on the envelope era (basic, "_meta").
     """
 
     def __init__(self, what: str, required: dict[str, Any]) -> None:
@@ -123,15 +123,15 @@ class MissingCapability(DovetailError):
         self.required = required
 
     def as_protocol_error(self) -> ProtocolError:
-        """The error for the peer."""
+        """The JSON-RPC error for the client."""
         return ProtocolError(MISSING_CAPABILITY, str(self), {"requiredCapabilities": self.required})
 
 
 class URLElicitationRequired(DovetailError):
-    """Raised by a handler that can do nothing before the user has been to a page, such as one to sign in at.
+    """Raised by a handler that cannot work before the user has visited a page, for example to sign in.
 
-    The client gets −32042 where the revision has it, and calls again when the user is done there; elsewhere
-    the user is asked to open the page, and the handler runs again.
+    The client gets −32042 if the revision has it, and calls again when the user has finished. On other revisions the
+    server asks the user to open the page, and runs the handler again.
     """
 
     def __init__(self, message: str, url: str, *, id: str | None = None) -> None:
@@ -139,19 +139,19 @@ class URLElicitationRequired(DovetailError):
         self.message = message
         self.url = url
         self.id = id
-        """What to call the visit to the page, for `notify_elicitation_complete`; one is made up if none is given."""
+        """The id of the elicitation, for `notify_elicitation_complete`; generated if it is None."""
 
 
 class StepFailed(DovetailError):
-    """A step of a handler failed, now or in an earlier round; the text names the error."""
+    """A step of a handler failed, now or in an earlier round; the message names the error."""
 
 
 class ToolError(DovetailError):
-    """Raised by a handler to fail its call with a text that reaches the model word for word."""
+    """Raised by a handler to make its call fail with a text that reaches the model unchanged."""
 
 
 class ProtocolError(DovetailError):
-    """Raised while serving a request; the peer gets it as a JSON-RPC error."""
+    """Raised while serving a request; the peer receives it as a JSON-RPC error."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)

@@ -1,7 +1,7 @@
-"""The contract by which an extension adds to the protocol (versioning, "Extension Negotiation").
+"""Contract of protocol extensions (versioning, "Extension Negotiation").
 
-An extension is negotiated through `capabilities.extensions`: it is active on a request when both sides
-declared it. It may add requests, notifications and result types; tasks and apps are such modules.
+An extension is negotiated through `capabilities.extensions`: it is active for a request if both sides declared it.
+It may add requests, notifications and result types; tasks and apps are extensions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 from .errors import LocalError
 
 RequestHandler: TypeAlias = "Callable[[dict[str, Any], Any], Awaitable[dict[str, Any]]]"
-"""Takes the params and the context of the request (a server's `Context`, or the `Client`)."""
+"""Called with the params and the context of the request: a server's `Context`, or the `Client`."""
 
 NotificationHandler: TypeAlias = "Callable[[dict[str, Any]], None]"
 
@@ -24,17 +24,17 @@ _IDENTIFIER = rf"{_LABEL}(?:\.{_LABEL})*/[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9
 
 
 class Extension(msgspec.Struct, frozen=True, kw_only=True):
-    """What one side of an extension brings."""
+    """One side of an extension: its settings, handlers and result types."""
 
     id: str
-    """Prefixed as `_meta` keys are, such as `com.example/notes`."""
+    """With a prefix, as `_meta` keys have, such as `com.example/notes`."""
     settings: Mapping[str, Any] = {}
     requests: Mapping[str, RequestHandler] = {}
-    """Methods this side answers, by name."""
+    """Handlers of requests, by method."""
     notifications: Mapping[str, NotificationHandler] = {}
-    """Notifications this side takes, by name."""
+    """Handlers of notifications, by method."""
     result_types: frozenset[str] = frozenset()
-    """Values of `resultType` that this side understands beyond the core ones."""
+    """Values of `resultType` that this side supports besides the core ones."""
 
     def __post_init__(self) -> None:
         if not re.match(_IDENTIFIER, self.id):
@@ -42,7 +42,7 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Extensions:
-    """The extensions of one side, with what they add, found by name."""
+    """The extensions of one side, with their handlers and result types by name."""
 
     def __init__(self, extensions: tuple[Extension, ...] | list[Extension]) -> None:
         self.declared: dict[str, dict[str, Any]] = {}
@@ -52,18 +52,18 @@ class Extensions:
         for extension in extensions:
             if extension.id in self.declared:
                 raise LocalError(f"The extension {extension.id} is given twice")
-            self._refuse_taken(extension)
+            self._refuse_duplicates(extension)
             self.declared[extension.id] = dict(extension.settings)
             for method, handler in extension.requests.items():
                 self.requests[method] = (extension.id, handler)
             self.notifications.update(extension.notifications)
             self.result_types.update(dict.fromkeys(extension.result_types, extension.id))
 
-    def _refuse_taken(self, extension: Extension) -> None:
-        taken = (
+    def _refuse_duplicates(self, extension: Extension) -> None:
+        duplicates = (
             (self.requests.keys() & extension.requests)
             | (self.notifications.keys() & extension.notifications)
             | (self.result_types.keys() & extension.result_types)
         )
-        if taken:
-            raise LocalError(f"{extension.id} adds {min(taken)!r}, which another extension has added already")
+        if duplicates:
+            raise LocalError(f"{extension.id} adds {min(duplicates)!r}, which another extension has added already")

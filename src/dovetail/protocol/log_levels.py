@@ -1,4 +1,4 @@
-"""The severities of log messages, in order (RFC 5424, section 6.2.1)."""
+"""Log levels in order of severity (RFC 5424, section 6.2.1)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dovetail.types.messages import LogLevel
 
 LEVELS: tuple[LogLevel, ...] = get_args(LogLevel)
 
-_PLACES = {level: place for place, level in enumerate(LEVELS)}
+_SEVERITIES = {level: severity for severity, level in enumerate(LEVELS)}
 
 
 def reaches(level: str, threshold: str) -> bool:
-    """Whether a message of this level is to be sent to whoever asked for the threshold."""
-    return _PLACES[level] >= _PLACES[threshold]
+    """True if a message of this level is at least as severe as the threshold."""
+    return _SEVERITIES[level] >= _SEVERITIES[threshold]

@@ -1,8 +1,10 @@
-"""Rounds: what a suspended call has asked, heard and done, as a journal that answers it when it runs again.
+"""Multi round-trip requests: the journal of a suspended call, and the state that the client carries between rounds.
 
-Code outside a step may run again or be abandoned at any question. So a question is known by what it asks: its
-key is a digest of the question and which occurrence of it this is. A key given by hand must still name the
-same question, otherwise consent to one thing would answer another.
+2026-07-28 basic/patterns/mrtr. A call that needs input returns `input_required`, and its handler may be run again from
+the start when the input arrives: the journal then supplies the input responses and step outcomes of earlier rounds.
+Handler code outside a step may run more than once, so that an input request is identified by its content: its key is
+a digest of the request and the number of its occurrence. A key chosen by the author must still name the same request,
+otherwise a user's consent to one thing would count for another.
 """
 
 from __future__ import annotations
@@ -18,11 +20,11 @@ MAX_STATE_SECONDS = 600
 
 
 class JournalMismatch(DovetailError):
-    """The handler asked something else than it did before; the message names the key."""
+    """The handler made another input request under a key than it did before; the message names the key."""
 
 
 class Entry(msgspec.Struct, array_like=True):
-    """One thing done: an answer to a question, or the outcome of a step."""
+    """An input response, or the outcome of a step."""
 
     digest: str
     value: Any = None
@@ -31,14 +33,14 @@ class Entry(msgspec.Struct, array_like=True):
 
 
 class Asked(msgspec.Struct, array_like=True, frozen=True):
-    """An open question: what it is a request for, and what it asks."""
+    """An input request without a response yet: its method, and the digest of its content."""
 
     method: str
     digest: str = ""
 
 
 class Record(msgspec.Struct):
-    """What a sealed state holds."""
+    """The content of a sealed request state."""
 
     id: str
     expires: float
@@ -46,63 +48,63 @@ class Record(msgspec.Struct):
     journal: dict[str, Entry]
     asked: dict[str, Asked]
     by_hand: bool = False
-    """The handler returned the questions itself."""
+    """The handler returned `InputRequired` itself, instead of calling `ctx.elicit` and the like."""
     state: str | None = None
-    """What such a handler wants back."""
+    """The state of such a handler, which it gets back in the next round."""
     heard: dict[str, tuple[str, Any]] = {}
-    """What such a handler was answered, by key: the method and the answer."""
+    """The input responses of such a handler, by key: method and response."""
 
 
 class Journal:
-    """Answers and steps of one call over all its rounds."""
+    """The input responses and step outcomes of one call over all its rounds."""
 
     def __init__(self, entries: dict[str, Entry] | None = None) -> None:
         self.entries = entries if entries is not None else {}
-        self._seen: dict[str, int] = {}
+        self._occurrences: dict[str, int] = {}
 
     def answers(self) -> set[str]:
-        """The keys of all questions that have an answer."""
+        """The keys of all input requests that have a response."""
         return {key for key, entry in self.entries.items() if not entry.step}
 
     def key(self, name: str, given: str | None = None, lane: str = "") -> str:
-        """The key of the next question or step with this digest in one branch of the handler."""
+        """The key of the next input request or step with this digest in one branch of the handler."""
         base = given if given is not None else digest(lane, name) if lane else name
-        count = self._seen.get(base, 0)
-        self._seen[base] = count + 1
+        count = self._occurrences.get(base, 0)
+        self._occurrences[base] = count + 1
         if given is not None and count:
-            raise JournalMismatch(f"The key {given!r} was used twice in one call; give each question its own")
+            raise JournalMismatch(f"The key {given!r} was used twice in one call; give each input request its own")
         return base if count == 0 else f"{base}.{count}"
 
     def find(self, key: str, digest: str) -> Entry | None:
-        """What was recorded under a key; another digest than the one asked for is never reused."""
+        """The entry under a key, or None; raises `JournalMismatch` if it belongs to a request with another digest."""
         entry = self.entries.get(key)
         if entry is not None and entry.digest != digest:
             raise JournalMismatch(
-                f"{key!r} was asked before with other words or another form; the answer is not reused"
+                f"{key!r} was requested before with another message or form; the earlier response is not reused"
             )
         return entry
 
     def write(self, key: str, entry: Entry) -> None:
-        """Record an answer or an outcome."""
+        """Add an input response or a step outcome."""
         self.entries[key] = entry
 
 
 def digest(*parts: object, size: int = 16) -> str:
-    """A short name for a question, a step or the arguments of a call."""
+    """A short hash of an input request, of a step, or of the arguments of a call."""
     from hashlib import blake2b
 
     return blake2b(msgspec.json.encode(parts, order="deterministic"), digest_size=size).hexdigest()
 
 
 def binding(principal: str | None, method: str, params: dict[str, Any]) -> bytes:
-    """What a state is bound to: who asks, for what, with which arguments (mrtr, "Server Requirements")."""
-    salient = {key: value for key, value in params.items() if key not in _NOT_SALIENT}
-    return msgspec.json.encode([principal, method, digest(salient, size=32)])
+    """The data that a request state is bound to: principal, method and arguments (mrtr, "Server Requirements")."""
+    bound_params = {key: value for key, value in params.items() if key not in _UNBOUND_PARAMS}
+    return msgspec.json.encode([principal, method, digest(bound_params, size=32)])
 
 
-_NOT_SALIENT = frozenset({"_meta", "inputResponses", "requestState"})
+_UNBOUND_PARAMS = frozenset({"_meta", "inputResponses", "requestState"})
 
 
 def too_many_rounds() -> ProtocolError:
-    """The call asked more often than any call may."""
+    """The error for a call with more rounds than allowed."""
     return ProtocolError(INVALID_PARAMS, f"The call asked for input more than {MAX_ROUNDS} times")

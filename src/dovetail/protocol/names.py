@@ -1,4 +1,4 @@
-"""Names with rules: of tools, and of the headers that mirror a tool's arguments."""
+"""Rules for names: of tools, and of the headers that mirror arguments of tools."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ import msgspec
 _TOOL = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _MIRRORED = ("string", "integer", "boolean")
-_MIRRORED_ONCE = (*_MIRRORED, "number")
+_MIRRORED_IN_DRAFT = (*_MIRRORED, "number")
 
 
 def check_tool_name(name: str) -> str | None:
     """A warning about a name that other programs may refuse, or None (tools, "Tool Names")."""
     if _TOOL.fullmatch(name):
         return None
-    told = name if len(name) <= 140 else name[:140] + "..."
+    shown = name if len(name) <= 140 else name[:140] + "..."
     if not 1 <= len(name) <= 128:
-        return f"The tool name {told!r} has {len(name)} characters; it should have 1 to 128."
+        return f"The tool name {shown!r} has {len(name)} characters; it should have 1 to 128."
     odd = "".join(dict.fromkeys(char for char in name if not _TOOL.fullmatch(char)))
-    return f"The tool name {told!r} contains {odd!r}; it should consist of A-Z, a-z, 0-9, _, - and . only."
+    return f"The tool name {shown!r} contains {odd!r}; it should consist of A-Z, a-z, 0-9, _, - and . only."
 
 
 def header_paths(schema: dict[str, Any], *, numbers: bool = False) -> dict[tuple[str, ...], str]:
     """The arguments that a tool's input schema mirrors into headers: path of property names -> header name.
 
-    Raises ValueError naming the first breach: a name is a token, unique without regard to case, on a string,
-    integer or boolean that is reached through `properties` alone (Streamable HTTP, "Custom Headers from Tool
-    Parameters"). With `numbers`, the type `number` is mirrored too, as it was in the draft that first had headers.
+    Raises ValueError for the first violation: a header name must be a token, unique regardless of case, on a string,
+    integer or boolean that is reached through `properties` only (Streamable HTTP, "Custom Headers from Tool
+    Parameters"). With `numbers`, the type `number` is mirrored too, as in the draft that introduced these headers.
     """
-    kinds = _MIRRORED_ONCE if numbers else _MIRRORED
+    kinds = _MIRRORED_IN_DRAFT if numbers else _MIRRORED
     if b"x-mcp-header" not in msgspec.json.encode(schema):
         return {}
-    found: dict[tuple[str, ...], str] = {}
+    paths: dict[tuple[str, ...], str] = {}
     owners: dict[str, tuple[str, ...]] = {}
     reached: set[int] = set()
     stack: list[tuple[tuple[str, ...], dict[str, Any]]] = [((), schema)]
@@ -45,8 +45,8 @@ def header_paths(schema: dict[str, Any], *, numbers: bool = False) -> dict[tuple
             name = _checked(path, node, kinds)
             other = owners.setdefault(name.lower(), path)
             if other is not path:
-                raise ValueError(f"the header {name} is asked for by both {'.'.join(other)} and {'.'.join(path)}")
-            found[path] = name
+                raise ValueError(f"the header {name} is used by both {'.'.join(other)} and {'.'.join(path)}")
+            paths[path] = name
         properties = node.get("properties")
         if isinstance(properties, dict):
             named = cast("dict[str, Any]", properties)
@@ -56,7 +56,7 @@ def header_paths(schema: dict[str, Any], *, numbers: bool = False) -> dict[tuple
                 if isinstance(sub, dict):
                     stack.append(((*path, key), cast("dict[str, Any]", sub)))
     _refuse_elsewhere(schema, reached)
-    return found
+    return paths
 
 
 def _checked(path: tuple[str, ...], node: dict[str, Any], kinds: tuple[str, ...]) -> str:
@@ -79,7 +79,9 @@ def _refuse_elsewhere(schema: dict[str, Any], reached: set[int]) -> None:
         if isinstance(node, dict):
             known = cast("dict[str, object]", node)
             if "x-mcp-header" in known and id(known) not in reached and isinstance(known["x-mcp-header"], str):
-                raise ValueError(f"the header {known['x-mcp-header']!r} stands where no fixed path leads to")
+                raise ValueError(
+                    f"the header {known['x-mcp-header']!r} is at a place that no fixed path of properties leads to"
+                )
             is_map = id(known) in reached and "type" not in known
             stack.extend(sub for key, sub in known.items() if key not in _DATA or is_map)
         elif isinstance(node, list):

@@ -1,4 +1,4 @@
-"""Pages of a list and the sealed cursors between them (pagination)."""
+"""Pagination of lists with signed cursors."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from dovetail.protocol.errors import INVALID_PARAMS, ProtocolError
 
 _MAC = 16
 _MAX_CURSOR = 4096
-_TRAIL = 8
+_KEYS_IN_CURSOR = 8
 
 
-class _Place(msgspec.Struct, array_like=True, frozen=True):
-    """Where a page ended: its index, and short forms of the last keys sent."""
+class _CursorContent(msgspec.Struct, array_like=True, frozen=True):
+    """The content of a cursor: the index where the page ended, and hashes of the last keys sent."""
 
     index: int
-    trail: list[int]
+    last_keys: list[int]
 
 
 class Pager:
-    """Cuts lists into pages; its cursors are opaque and cannot be made by anyone without the secret.
+    """Divides lists into pages; its cursors are opaque, and signed with a secret.
 
-    Replicas that serve one client share the secret. Without one a random secret is made, and cursors hold for
-    the life of this object.
+    Replicas that serve the same clients share the secret. By default it is random, and cursors are valid for the
+    life of this object.
     """
 
     __slots__ = ("_secret",)
@@ -34,25 +34,26 @@ class Pager:
         self._secret = secret
 
     def page(self, kind: str, keys: Sequence[str], cursor: str | None, size: int) -> tuple[slice, str | None]:
-        """The part of a list that a cursor leads to, and the cursor for what follows.
+        """The slice of a list that a cursor leads to, and the cursor of the next page, if there is one.
 
-        `keys` are the list's unique names in order. A cursor of another list, or not made here, is −32602.
+        `keys` are the unique names in the list, in order. A cursor of another list, or with another signature, is
+        −32602.
         """
         size = max(size, 1)
         start = 0 if cursor is None else _position(keys, self._open(kind, cursor))
         stop = min(start + size, len(keys))
         if stop >= len(keys):
             return slice(start, stop), None
-        trail = [_short(key) for key in keys[max(stop - _TRAIL, 0) : stop]]
-        return slice(start, stop), self._seal(kind, _Place(stop, trail))
+        last_keys = [_hash(key) for key in keys[max(stop - _KEYS_IN_CURSOR, 0) : stop]]
+        return slice(start, stop), self._seal(kind, _CursorContent(stop, last_keys))
 
-    def _seal(self, kind: str, place: _Place) -> str:
+    def _seal(self, kind: str, content: _CursorContent) -> str:
         from base64 import urlsafe_b64encode
 
-        body = msgspec.json.encode(place)
+        body = msgspec.json.encode(content)
         return urlsafe_b64encode(self._mac(kind, body) + body).rstrip(b"=").decode()
 
-    def _open(self, kind: str, cursor: str) -> _Place:
+    def _open(self, kind: str, cursor: str) -> _CursorContent:
         from base64 import urlsafe_b64decode
         from hmac import compare_digest
 
@@ -63,8 +64,8 @@ class Pager:
             sealed = urlsafe_b64decode(coded + b"=" * (-len(coded) % 4))
             body = sealed[_MAC:]
             if not compare_digest(self._mac(kind, body), sealed[:_MAC]):
-                raise ValueError("not ours")
-            return msgspec.json.decode(body, type=_Place)
+                raise ValueError("the signature is not valid")
+            return msgspec.json.decode(body, type=_CursorContent)
         except (ValueError, msgspec.DecodeError):
             raise ProtocolError(INVALID_PARAMS, "Invalid cursor") from None
 
@@ -76,20 +77,20 @@ class Pager:
         return digest(self._secret, kind.encode() + b"\0" + body, "sha256")[:_MAC]
 
 
-def _short(key: str) -> int:
+def _hash(key: str) -> int:
     from zlib import crc32
 
     return crc32(key.encode(errors="surrogatepass"))
 
 
-def _position(keys: Sequence[str], place: _Place) -> int:
-    """Where to go on: behind the last key sent that is still there, wherever it stands now.
+def _position(keys: Sequence[str], content: _CursorContent) -> int:
+    """The index to continue at: behind the last key sent that is still in the list, wherever it is now.
 
-    So an entry added or removed in front neither repeats nor loses one. When all keys of the trail are gone
-    nobody knows what moved where: the list begins again, since seen twice does less harm than never seen.
+    So an entry added or removed in front neither repeats nor loses one. If all these keys are gone, the position is
+    unknown and the list starts again, since an entry seen twice does less harm than one never seen.
     """
-    index, trail = place.index, place.trail
-    if index <= len(keys) and _short(keys[index - 1]) == trail[-1]:
+    index, last_keys = content.index, content.last_keys
+    if index <= len(keys) and _hash(keys[index - 1]) == last_keys[-1]:
         return index
-    now = {_short(key): at for at, key in enumerate(keys)}
-    return next((now[key] + 1 for key in reversed(trail) if key in now), 0)
+    positions = {_hash(key): at for at, key in enumerate(keys)}
+    return next((positions[key] + 1 for key in reversed(last_keys) if key in positions), 0)

@@ -1,4 +1,4 @@
-"""What a request for a model's answer must look like, and which model it would like."""
+"""Sampling: validation of the conversation, and choice of a model by hints."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from .errors import INVALID_PARAMS, ProtocolError
 
 
 def match_model(hints: Iterable[ModelHint | str] | None, available: Sequence[str]) -> str | None:
-    """The first of the models available that a hint names, in whole or in part; None when no hint does.
+    """The first available model that a hint names, in whole or in part; None if no hint does.
 
-    Hints are tried in their order, models in theirs, so put the one to prefer first (sampling, "Model
-    Hints"). Upper and lower case are the same.
+    Hints are tried in their order, then models in theirs, so put the preferred model first (sampling, "Model
+    Hints"). Case is ignored.
     """
     for hint in hints or ():
         wanted = (hint if isinstance(hint, str) else hint.name or "").casefold()
         if not wanted:
             continue
         names = [(name, name.casefold()) for name in available]
-        found = [name for name, folded in names if folded == wanted] or [
+        matches = [name for name, folded in names if folded == wanted] or [
             name for name, folded in names if wanted in folded
         ]
-        if found:
-            return found[0]
+        if matches:
+            return matches[0]
     return None
 
 
 def check_conversation(messages: Sequence[SamplingMessage]) -> None:
-    """Refuse a conversation whose tool uses and tool results do not pair up (−32602).
+    """Refuse a conversation whose tool uses and tool results do not match (−32602).
 
-    Sampling, "Message Content Constraints": a message with results holds nothing else, and the message
-    after one with tool uses holds the result of each of them.
+    Sampling, "Message Content Constraints": a message with tool results contains nothing else, and the message after
+    one with tool uses contains the result of each of them.
     """
     open_uses: set[str] = set()
     for message in messages:
@@ -51,5 +51,5 @@ def check_conversation(messages: Sequence[SamplingMessage]) -> None:
 
 
 def blocks_of(content: SamplingContent | list[SamplingContent]) -> list[SamplingContent]:
-    """The blocks of a message, which may hold one or several."""
+    """The content blocks of a message, which has one block or a list of them."""
     return content if isinstance(content, list) else [content]

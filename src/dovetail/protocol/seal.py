@@ -1,4 +1,4 @@
-"""State that a client carries and cannot read, change or use for anything else.
+"""Encryption of the request state that a client carries between rounds and must not read or change.
 
 2026-07-28 mrtr, "Server Requirements": state is attacker-controlled, must be protected, and should be
 bound to the principal, to the request it belongs to, and to a time.
@@ -14,13 +14,13 @@ _FORMAT = b"\x01"
 _KEY_ID = 8
 _NONCE = 12
 LONGEST = 4 * 1024 * 1024
-"""What a sealed state may take; longer ones are not opened."""
+"""The longest sealed state in characters; longer ones are refused."""
 
 
 class KeyRing:
-    """Keys that seal and open: the first one seals, each of them opens.
+    """Encryption keys: the first one encrypts, each of them decrypts.
 
-    To rotate, put the new key first and drop the old one when what it sealed has expired.
+    To rotate keys, put the new one first, and remove the old one when the states encrypted with it have expired.
     """
 
     def __init__(self, keys: list[bytes]) -> None:
@@ -30,7 +30,7 @@ class KeyRing:
         self._keys: dict[bytes, bytes] | None = None
 
     def seal(self, content: bytes, bound: bytes, nonce: bytes) -> str:
-        """Encrypt and sign; `bound` must be given again to open, `nonce` is 12 bytes never used before."""
+        """Encrypt and authenticate; `open` needs the same `bound`. `nonce` is 12 bytes never used before."""
         from base64 import urlsafe_b64encode
 
         key_id, key = next(iter(self._derived().items()))
@@ -39,7 +39,7 @@ class KeyRing:
         return urlsafe_b64encode(head + nonce + sealed).rstrip(b"=").decode()
 
     def open(self, text: str, bound: bytes) -> bytes:
-        """The content of what one of our keys sealed for the same purpose; anything else is −32602."""
+        """Decrypt a state that was sealed with one of the keys and the same `bound`; anything else is −32602."""
         from base64 import urlsafe_b64decode
 
         from cryptography.exceptions import InvalidTag
@@ -67,7 +67,7 @@ class KeyRing:
 
 
 def refused() -> ProtocolError:
-    """One answer for whatever is wrong with a state, so that trying teaches nothing."""
+    """The error for every invalid state: one text for all reasons, so that an attacker learns nothing."""
     return ProtocolError(INVALID_PARAMS, "The request state is not valid for this request, or has expired")
 
 

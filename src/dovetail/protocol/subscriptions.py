@@ -1,18 +1,23 @@
-"""Which resources lie below which: a client that watches one hears of those too.
+"""Matching of notifications with subscriptions, without I/O.
 
-`notifications/resources/updated`: the URI "might be a sub-resource of the one that the client actually
-subscribed to".
+A subscription to a resource covers its sub-resources (`notifications/resources/updated`: the URI "might be a
+sub-resource of the one that the client actually subscribed to").
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
+from typing import Any, Literal, TypeAlias, cast
+
+from dovetail.types.messages import SubscriptionFilter
+
+ListKind: TypeAlias = Literal["tools", "resources", "prompts"]
 
 _SEPARATORS = "/?#"
 
 
 def above(uri: str) -> Iterator[str]:
-    """The URI itself and every one that it is a sub-resource of, written with or without a final separator."""
+    """The URI itself and all those it is a sub-resource of, with and without a final separator."""
     yield uri
     root = _root(uri)
     for place in range(len(uri) - 1, root - 1, -1):
@@ -23,16 +28,36 @@ def above(uri: str) -> Iterator[str]:
                 yield uri[:place]
 
 
-def covers(watched: str, uri: str) -> bool:
-    """Whether somebody who watches one URI hears of the other."""
-    if watched == uri:
+def covers(subscribed: str, uri: str) -> bool:
+    """True if a subscription to one URI covers the other: it is the same, or a sub-resource."""
+    if subscribed == uri:
         return True
-    if not uri.startswith(watched) or len(watched) <= _root(uri):
+    if not uri.startswith(subscribed) or len(subscribed) <= _root(uri):
         return False
-    return watched[-1] in _SEPARATORS or uri[len(watched)] in _SEPARATORS
+    return subscribed[-1] in _SEPARATORS or uri[len(subscribed)] in _SEPARATORS
+
+
+def covering(subscribed: Container[str], uri: str) -> list[str]:
+    """The subscribed URIs that cover a URI, the most specific first."""
+    return [each for each in above(uri) if each in subscribed]
+
+
+def includes_list(wanted: SubscriptionFilter, kind: ListKind) -> bool:
+    """True if a subscription includes the changes of a list."""
+    return bool(getattr(wanted, f"{kind}_list_changed"))
+
+
+def unacknowledged(requested: Iterable[str], acknowledged: object) -> list[str]:
+    """The resources that a server has not acknowledged; `acknowledged` is the filter as it was received.
+
+    2026-07-28 subscriptions, "Acknowledgment": the server names what it will send notifications of.
+    """
+    fields = cast("dict[str, Any]", acknowledged) if isinstance(acknowledged, dict) else {}
+    uris = fields.get("resourceSubscriptions")
+    return [uri for uri in requested if not isinstance(uris, list) or uri not in uris]
 
 
 def _root(uri: str) -> int:
-    """Where the part begins that can be cut; a scheme alone is above nothing."""
-    scheme, found, _ = uri.partition("://")
-    return len(scheme) + len(found) if found else uri.find(":") + 1
+    """The index where the path begins; a scheme alone has no sub-resources."""
+    scheme, separator, _ = uri.partition("://")
+    return len(scheme) + len(separator) if separator else uri.find(":") + 1

@@ -1,4 +1,4 @@
-"""How often something may happen, as values; the time is an argument."""
+"""Rate limits: token buckets as plain values, with the time as an argument."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dovetail.protocol.errors import LocalError, ProtocolError
 from dovetail.types.bounded_dict import BoundedDict
 
 TOO_MANY_REQUESTS = 429
-"""The code for a request over a limit; MCP has none, and asks for one outside JSON-RPC's own range."""
+"""Error code for a request over a rate limit. MCP defines none, and wants one outside the range of JSON-RPC."""
 
 
 class Bucket:
-    """So many at once, and so many a second after that."""
+    """A token bucket: `burst` at once, then `rate` per second."""
 
     __slots__ = ("_burst", "_left", "_rate", "_since")
 
@@ -25,7 +25,7 @@ class Bucket:
         self._since: float | None = None
 
     def take(self, now: float) -> float:
-        """Take one if there is one left, and return 0; otherwise the seconds until there will be."""
+        """Take one token and return 0, or return the seconds until there is one."""
         if self._since is not None and now > self._since:
             self._left = min(self._burst, self._left + (now - self._since) * self._rate)
         self._since = now if self._since is None else max(now, self._since)
@@ -36,10 +36,10 @@ class Bucket:
 
 
 class Buckets:
-    """A bucket for each key; those longest unused are forgotten beyond a bound."""
+    """A token bucket for each key; beyond a bound, the least recently used one is dropped."""
 
     def __init__(self, rate: float, burst: float, most: int = 10_000) -> None:
-        Bucket(rate, burst)  # refuses now what it would refuse later
+        Bucket(rate, burst)  # raises for invalid values now, not at the first request
         self._rate = rate
         self._burst = burst
         self._buckets = BoundedDict[Hashable, Bucket](most)
@@ -48,7 +48,7 @@ class Buckets:
         return len(self._buckets)
 
     def take(self, key: Hashable, now: float) -> float:
-        """The same as `Bucket.take`, for this key."""
+        """The same as `TokenBucket.take`, for a key."""
         bucket = self._buckets.get_and_refresh(key)
         if bucket is None:
             bucket = self._buckets[key] = Bucket(self._rate, self._burst)
@@ -56,6 +56,6 @@ class Buckets:
 
 
 def too_many(what: str, seconds: float) -> ProtocolError:
-    """The error for a request over a limit, saying when to come again."""
+    """The error for a request over a limit, with the time to wait."""
     wait = max(1, round(seconds * 1000))
     return ProtocolError(TOO_MANY_REQUESTS, f"Too many {what}; try again in {wait} ms", {"retryAfterMs": wait})

@@ -116,10 +116,10 @@ class _WorkCounter:
         base, _, fragment = ref.partition("#")
         if base:
             full = urljoin(str(root.get("$id", "")), base)
-            found = self._named.get(base) or self._named.get(full)
-            if found is None:
+            resource = self._named.get(base) or self._named.get(full)
+            if resource is None:
                 raise LocalError(f"the schema refers outside itself, which is not followed: {ref}")
-            root = found[0]
+            root = resource[0]
         if not fragment:
             return root, root
         if not fragment.startswith("/"):

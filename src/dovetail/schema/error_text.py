@@ -92,8 +92,10 @@ def _texts(error: ValidationError) -> list[str]:
 
 
 def _fill(sentence: str, facts: dict[str, Any], instance: object) -> str:
-    told = {name: value if name in ("format", "pattern") else json_preview(value) for name, value in facts.items()}
-    return sentence.format(got=json_preview(instance), **told)
+    shown_facts = {
+        name: value if name in ("format", "pattern") else json_preview(value) for name, value in facts.items()
+    }
+    return sentence.format(got=json_preview(instance), **shown_facts)
 
 
 def _type_text(types: Sequence[str], instance: object) -> str:
@@ -104,8 +106,8 @@ def _type_text(types: Sequence[str], instance: object) -> str:
 
 
 def _options(options: Sequence[object]) -> str:
-    told = ", ".join(json_preview(option) for option in options[:_MAX_NAMES])
-    return told + (", ..." if len(options) > _MAX_NAMES else "")
+    listed = ", ".join(json_preview(option) for option in options[:_MAX_NAMES])
+    return listed + (", ..." if len(options) > _MAX_NAMES else "")
 
 
 def _alternatives(error: ValidationError, branches: Sequence[Sequence[ValidationError]]) -> str:
@@ -116,13 +118,13 @@ def _alternatives(error: ValidationError, branches: Sequence[Sequence[Validation
         names = [name for clash in wrong_type if clash for name in clash]
         return _type_text(list(dict.fromkeys(names)), error.instance)
     close = [branch for branch, clash in zip(branches, wrong_type, strict=True) if not clash and branch]
-    told: list[str] = []
+    sentences: list[str] = []
     for branch in close[:4]:
         inner = [with_path(list(e.instance_path)[here:], text) for e in branch[:3] for text in _texts(e)]
-        told.append("; ".join(inner))
-    if len(told) == 1:
-        return told[0]
-    return "fits none of the alternatives: " + " | ".join(told)
+        sentences.append("; ".join(inner))
+    if len(sentences) == 1:
+        return sentences[0]
+    return "fits none of the alternatives: " + " | ".join(sentences)
 
 
 def _type_clash(branch: Sequence[ValidationError], depth: int) -> list[str] | None:

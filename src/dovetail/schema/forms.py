@@ -89,7 +89,7 @@ class CompiledForm:
 
 
 def read_form(schema: dict[str, Any]) -> CompiledForm:
-    """A peer's form: in the style of the newest revision if it can be said so, otherwise as the schema it is.
+    """A peer's form: converted to the style of the newest revision if possible, otherwise as the schema it is.
 
     Raises LocalError for a schema that cannot be used at all.
     """

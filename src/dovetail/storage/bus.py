@@ -1,4 +1,4 @@
-"""Listeners of this process, and how a message reaches them on their loops."""
+"""Subscribers in this process, and delivery of messages on their event loops."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Callable
 logger = logging.getLogger("dovetail")
 
 
-class Listener:
-    """One callback on one topic, on the loop that was running when it was made."""
+class TopicSubscriber:
+    """A callback subscribed to a topic, called on the event loop that ran when it was made."""
 
     __slots__ = ("_bus", "_callback", "_loop", "topic")
 
@@ -23,23 +23,23 @@ class Listener:
 
     @property
     def closed(self) -> bool:
-        """Whether it listens no more."""
+        """True after `close`."""
         return self._callback is None
 
     def close(self) -> None:
-        """Listen no more; what is on its way is not delivered."""
+        """Unsubscribe; messages already scheduled are not delivered."""
         self._callback = None
         self._bus.remove(self)
 
     def send(self, message: bytes, running: asyncio.AbstractEventLoop | None) -> None:
-        """Have the callback called in a turn of its loop; `running` is the loop of this thread."""
+        """Schedule the callback on its event loop; `running` is the event loop of this thread, if any."""
         try:
             if self._loop is running:
                 self._loop.call_soon(self._call, message)
             else:
                 self._loop.call_soon_threadsafe(self._call, message)
         except RuntimeError:
-            # The loop was closed without closing the subscription: nobody is there to be called.
+            # The event loop was closed, and the subscription was not: there is nothing left to call.
             self.close()
 
     def _call(self, message: bytes) -> None:
@@ -48,50 +48,50 @@ class Listener:
         try:
             self._callback(message)
         except Exception:
-            logger.exception("A listener to %r failed", self.topic)
+            logger.exception("A subscriber to %r failed", self.topic)
 
 
 class LocalBus:
-    """Who listens to what; used from any thread."""
+    """The subscribers of each topic; safe to use from any thread."""
 
     __slots__ = ("_lock", "_topics")
 
     def __init__(self) -> None:
-        # Tuples that are replaced, never changed, so that a message on its way needs no lock.
-        self._topics: dict[str, tuple[Listener, ...]] = {}
+        # Tuples that are replaced and never modified, so that delivery needs no lock.
+        self._topics: dict[str, tuple[TopicSubscriber, ...]] = {}
         self._lock = threading.Lock()
 
     def __bool__(self) -> bool:
         return bool(self._topics)
 
-    def add(self, listener: Listener) -> None:
-        """Deliver to this listener from now on, unless it was closed already."""
+    def add(self, subscriber: TopicSubscriber) -> None:
+        """Deliver to this subscriber from now on, unless it is closed already."""
         with self._lock:
-            if not listener.closed:
-                self._topics[listener.topic] = (*self._topics.get(listener.topic, ()), listener)
+            if not subscriber.closed:
+                self._topics[subscriber.topic] = (*self._topics.get(subscriber.topic, ()), subscriber)
 
-    def remove(self, listener: Listener) -> None:
-        """Deliver to it no more."""
+    def remove(self, subscriber: TopicSubscriber) -> None:
+        """Stop delivering to a subscriber."""
         with self._lock:
-            rest = tuple(other for other in self._topics.get(listener.topic, ()) if other is not listener)
+            rest = tuple(other for other in self._topics.get(subscriber.topic, ()) if other is not subscriber)
             if rest:
-                self._topics[listener.topic] = rest
+                self._topics[subscriber.topic] = rest
             else:
-                self._topics.pop(listener.topic, None)
+                self._topics.pop(subscriber.topic, None)
 
     def deliver(self, topic: str, message: bytes) -> None:
-        """Send a message to everyone who listens to the topic."""
-        listeners = self._topics.get(topic)
-        if listeners:
+        """Send a message to all subscribers of a topic."""
+        subscribers = self._topics.get(topic)
+        if subscribers:
             try:
                 running = asyncio.get_running_loop()
             except RuntimeError:
                 running = None
-            for listener in listeners:
-                listener.send(message, running)
+            for subscriber in subscribers:
+                subscriber.send(message, running)
 
     def clear(self) -> None:
-        """Close every listener."""
-        for listeners in list(self._topics.values()):
-            for listener in listeners:
-                listener.close()
+        """Close all subscriptions."""
+        for subscribers in list(self._topics.values()):
+            for subscriber in subscribers:
+                subscriber.close()

@@ -1,12 +1,28 @@
-"""What a store does: it keeps bytes under names and knows nothing of what they mean.
+"""Contract of a store: bytes under names, for sessions, resumable streams, suspended calls and coordination.
 
-Names are text and values are bytes. A `ttl` is a number of seconds from now, or None for ever; what is
-past its time is gone for every operation, whether or not its space has been freed. Every operation is
-one step that no other task, replica or process sees half done, except where its sentence says
-otherwise, so that a server such as Redis can do each with one command or one script.
+A store has four parts, which do not share their names:
 
-A prefix is plain text: `"a"` begins `"a"`, `"ab"` and `"a:1"`, and no character of it is a wildcard.
-Callers end the part of a name that groups others with a separator, and ask for `"a:"`.
+- `Entries`: values under keys, each with a time to live. `add` and `delete` are atomic: of several concurrent callers,
+  exactly one gets True, which makes them usable as "the first one wins" across processes.
+- `Logs`: append-only lists with positions, for streams that a client resumes after its last position.
+- `Bus`: publish and subscribe between the processes that share the store. Delivery is at most once, in the order of
+  each publisher, without history: a subscriber gets the messages published after `subscribe` has returned.
+- `Leases`: ownership of a name by at most one owner at a time, for as long as the owner renews it.
+
+What every implementation guarantees:
+
+- Names are text, values are bytes. The store does not interpret them.
+- A `ttl` is a number of seconds from now, or None for no expiry. After that time an item is gone for every operation,
+  whether or not its memory has been freed.
+- Every operation is atomic: no other task, thread or process sees it half done, except where its docstring says
+  otherwise. A server such as Redis can implement each one with a single command or script.
+- An acknowledged change is visible to every later operation, in all processes that share the store.
+- An operation on a closed store raises `StoreClosed`; one that fails raises another `StoreError`. An operation whose
+  caller is cancelled may still take effect.
+- A prefix is plain text without wildcards: `"a"` is a prefix of `"a"`, `"ab"` and `"a:1"`. Callers end a group of names
+  with a separator, and ask for `"a:"`.
+
+The methods may be called from any event loop. Implementations are tested against this contract by the same tests.
 """
 
 from __future__ import annotations
@@ -16,137 +32,137 @@ from typing import Protocol
 
 
 class StoreError(Exception):
-    """A store could not do what it was asked; the message says why."""
+    """An operation of a store failed; the message says why."""
 
 
 class StoreClosed(StoreError):
-    """The store was closed before the operation began."""
+    """The store was closed before the operation started."""
 
 
 class StoreUnusable(StoreError):
-    """What should hold the store is damaged, belongs to another program, or to a newer version of this one."""
+    """The file or database of the store is damaged, or belongs to another program or to a newer version."""
 
 
 class Entries(Protocol):
     """Values under keys, each with a time to live."""
 
     async def get(self, key: str) -> bytes | None:
-        """The value under a key, or None."""
+        """The value of a key, or None."""
         ...
 
     async def put(self, key: str, value: bytes, ttl: float | None = None) -> None:
-        """Set the value and the time to live, whatever was there before."""
+        """Set the value and the time to live of a key, replacing both if it exists."""
         ...
 
     async def add(self, key: str, value: bytes, ttl: float | None = None) -> bool:
-        """Set the value only if the key is free; of many that try at once, exactly one is told True."""
+        """Set the value only if the key does not exist; of several concurrent callers, exactly one gets True."""
         ...
 
     async def touch(self, key: str, ttl: float | None) -> bool:
-        """Give a key a new time to live, counted from now; False if there is no such key."""
+        """Set a new time to live, counted from now; False if the key does not exist."""
         ...
 
     async def delete(self, key: str) -> bool:
-        """Remove a key; of many that try at once, exactly one is told True."""
+        """Remove a key; of several concurrent callers, exactly one gets True."""
         ...
 
     async def count(self, prefix: str) -> int:
-        """How many keys begin with the prefix; keys that come and go meanwhile may be counted or not."""
+        """The number of keys with a prefix; keys added or removed meanwhile may be counted or not."""
         ...
 
     async def keys(self, prefix: str, limit: int) -> list[str]:
-        """Up to `limit` keys that begin with the prefix, in no promised order, none twice."""
+        """Up to `limit` keys with a prefix, in any order, without duplicates."""
         ...
 
 
 class Logs(Protocol):
-    """Append-only lists of bytes, which number their entries from 1.
+    """Append-only lists of bytes, whose entries are numbered from 1.
 
-    A log begins with its first entry and lives until it is dropped or its time to live is over. Within
-    one life a position is never given twice, also not after the entries before it have been let go.
-    A log that begins anew counts from 1 again: a reader whose position is beyond `last` has missed an end.
+    A log begins with its first entry, and exists until it is dropped or expires. During that time a position is never
+    used twice, even after the entries before it were discarded. A log that begins again counts from 1 again: a reader
+    whose position is beyond `last` knows that the log it read has ended.
     """
 
     async def append(
         self, log: str, entries: Sequence[bytes], ttl: float | None = None, keep: int | None = None
     ) -> int:
-        """Add entries, in order and next to each other, and give the position of the last.
+        """Append entries, in order and without others between them; return the position of the last.
 
-        The time to live is that of the whole log, and is counted anew with every append; without entries
-        only that happens, to a log that is there. `keep` (1 or more) lets go of all but the newest so many.
+        The time to live is that of the whole log, and starts again with every append. Without entries, only that
+        happens, and only if the log exists. `keep` (1 or more) discards all but the newest entries.
         """
         ...
 
     async def read(self, log: str, after: int, limit: int) -> list[tuple[int, bytes]]:
-        """Up to `limit` entries behind a position, oldest first; where some were let go, positions leave a gap."""
+        """Up to `limit` entries after a position, oldest first; discarded entries leave a gap in the positions."""
         ...
 
     async def last(self, log: str) -> int:
-        """The position of the newest entry, or 0 if there is no such log."""
+        """The position of the newest entry, or 0 if the log does not exist."""
         ...
 
     async def drop(self, log: str) -> bool:
-        """End a log; False if there is no such log."""
+        """Remove a log; False if it does not exist."""
         ...
 
 
 class Subscription(Protocol):
-    """One callback on one topic."""
+    """A callback subscribed to a topic."""
 
     def close(self) -> None:
-        """Listen no more: once this returns the callback is not called again. A second time does nothing."""
+        """Unsubscribe: after this returns, the callback is not called again. A second call does nothing."""
         ...
 
 
 class Bus(Protocol):
-    """Messages to whoever listens at the moment, in every process that shares the store.
+    """Messages to the current subscribers in all processes that share the store.
 
-    A message reaches a listener at most once; what one publisher sends one after the other arrives in that
-    order. Nothing is kept for those who come later, and a process that stands still for long may miss some.
+    A subscriber gets each message at most once, and the messages of one publisher in the order they were published.
+    Messages are not kept for later subscribers, and a process that is suspended for long may miss some: a user of the
+    bus must be able to recover, for example by reading the state that a message announced.
     """
 
     async def publish(self, topic: str, message: bytes) -> None:
-        """Send a message to all who listen to the topic, the sender's own process included."""
+        """Send a message to all subscribers of a topic, including those in this process."""
         ...
 
     async def subscribe(self, topic: str, callback: Callable[[bytes], None]) -> Subscription:
-        """Call back with each message published from when this returns, on the loop that is running now.
+        """Call `callback` with each message published after this returns, on the event loop that runs now.
 
-        Never from within `publish`. What the callback raises is logged, and hurts only that message.
+        It is never called from within `publish`. An exception that it raises is logged, and affects no other message.
         """
         ...
 
 
 class Leases(Protocol):
-    """Names that at most one owner holds at a time, and loses if it does not renew them."""
+    """Names that at most one owner holds at a time; an owner that does not renew its lease loses it.
+
+    A lease is not a lock on work that is already running: an owner whose lease has expired must stop by itself.
+    """
 
     async def acquire(self, name: str, owner: str, ttl: float) -> bool:
-        """Take a name that is free, or renew one's own; False while another owner holds it."""
+        """Acquire a free name, or renew the owner's own lease; False while another owner holds it."""
         ...
 
     async def release(self, name: str, owner: str) -> bool:
-        """Give a name back; False, and nothing happens, if this owner does not hold it."""
+        """Release a name; False, without any effect, if this owner does not hold it."""
         ...
 
     async def holder(self, name: str) -> str | None:
-        """The owner who holds the name now, or None."""
+        """The current owner of a name, or None."""
         ...
 
 
 class Store(Entries, Logs, Bus, Leases, Protocol):
-    """The four together, with one end; entries, logs, topics and leases do not share their names.
-
-    An operation on a closed store raises StoreClosed, one that fails below raises StoreError. An operation
-    whose caller is cancelled may have happened.
-    """
+    """Entries, logs, bus and leases together; their names are separate."""
 
     async def drop_prefix(self, prefix: str) -> None:
-        """Remove every entry and every log whose name begins with the prefix; leases stay with their owners.
+        """Remove all entries and logs whose names have a prefix; leases are kept.
 
-        Others may see it half done, and what is added meanwhile may stay.
+        This is not atomic: other callers may see it half done, and names added meanwhile may stay.
         """
         ...
 
     async def close(self) -> None:
-        """Let go of everything; what was acknowledged stays where the store is kept. A second time does nothing."""
+        """Release all resources; acknowledged changes stay where the store keeps them. A second call does nothing."""
         ...

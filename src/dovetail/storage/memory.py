@@ -1,4 +1,4 @@
-"""A store within this process: nothing to set up, and gone with the process."""
+"""In-memory store: no setup, not shared between processes, lost when the process ends."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from .bus import Listener, LocalBus
+from .bus import LocalBus, TopicSubscriber
 from .contract import StoreClosed, Subscription
-from .ttl_table import NEVER, Expiring
+from .ttl_table import NEVER, TtlTable
 
-_FREED_AT_ONCE = 100
-"""What one operation frees at most: more than it can add, so that what has ended is freed, and never a pause."""
+_MAX_FREED = 100
+"""Expired items that one operation frees at most: more than it can add, and too few for a noticeable pause."""
 
 
 class _Log:
@@ -23,41 +23,41 @@ class _Log:
 
 
 class MemoryStore:
-    """Keeps everything in dictionaries; no operation waits, and any thread and loop may call it."""
+    """Store in dictionaries; no operation waits, and any thread and event loop may use it."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._entries: Expiring[bytes] = Expiring()
-        self._logs: Expiring[_Log] = Expiring()
-        self._leases: Expiring[str] = Expiring()
+        self._entries: TtlTable[bytes] = TtlTable()
+        self._logs: TtlTable[_Log] = TtlTable()
+        self._leases: TtlTable[str] = TtlTable()
         self._bus = LocalBus()
         self._closed = False
 
     async def get(self, key: str) -> bytes | None:
-        """The value under a key, or None."""
+        """The value of a key, or None."""
         with self._lock:
             return self._entries.get(key, self._now())
 
     async def put(self, key: str, value: bytes, ttl: float | None = None) -> None:
         """Set the value and the time to live."""
         with self._lock:
-            self._entries.set(key, value, _end(self._now(), ttl))
+            self._entries.set(key, value, _expiry(self._now(), ttl))
 
     async def add(self, key: str, value: bytes, ttl: float | None = None) -> bool:
-        """Set the value if the key is free."""
+        """Set the value if the key does not exist."""
         with self._lock:
             now = self._now()
             if self._entries.get(key, now) is not None:
                 return False
-            self._entries.set(key, value, _end(now, ttl))
+            self._entries.set(key, value, _expiry(now, ttl))
             return True
 
     async def touch(self, key: str, ttl: float | None) -> bool:
-        """Give a key a new time to live."""
+        """Set a new time to live."""
         with self._lock:
             now = self._now()
-            return self._entries.renew(key, _end(now, ttl), now)
+            return self._entries.renew(key, _expiry(now, ttl), now)
 
     async def delete(self, key: str) -> bool:
         """Remove a key."""
@@ -65,77 +65,77 @@ class MemoryStore:
             return self._entries.pop(key, self._now()) is not None
 
     async def count(self, prefix: str) -> int:
-        """How many keys begin with the prefix."""
+        """The number of keys with a prefix."""
         with self._lock:
             return self._entries.count(prefix, self._now())
 
     async def keys(self, prefix: str, limit: int) -> list[str]:
-        """Keys that begin with the prefix, in order."""
+        """Keys with a prefix, sorted."""
         with self._lock:
-            return self._entries.beginning(prefix, self._now(), limit)
+            return self._entries.with_prefix(prefix, self._now(), limit)
 
     async def append(
         self, log: str, entries: Sequence[bytes], ttl: float | None = None, keep: int | None = None
     ) -> int:
-        """Add entries to a log and give the position of the last."""
+        """Append entries to a log; return the position of the last."""
         with self._lock:
             now = self._now()
-            found = self._logs.get(log, now)
-            if found is None:
+            entry_log = self._logs.get(log, now)
+            if entry_log is None:
                 if not entries:
                     return 0
-                found = _Log()
-            found.entries += entries
-            found.last += len(entries)
-            if keep is not None and len(found.entries) > keep:
-                del found.entries[:-keep]
-            self._logs.set(log, found, _end(now, ttl))
-            return found.last
+                entry_log = _Log()
+            entry_log.entries += entries
+            entry_log.last += len(entries)
+            if keep is not None and len(entry_log.entries) > keep:
+                del entry_log.entries[:-keep]
+            self._logs.set(log, entry_log, _expiry(now, ttl))
+            return entry_log.last
 
     async def read(self, log: str, after: int, limit: int) -> list[tuple[int, bytes]]:
-        """Entries behind a position, oldest first."""
+        """Entries after a position, oldest first."""
         with self._lock:
-            found = self._logs.get(log, self._now())
-            if found is None:
+            entry_log = self._logs.get(log, self._now())
+            if entry_log is None:
                 return []
-            gone = found.last - len(found.entries)
-            start = max(after, gone)
+            discarded = entry_log.last - len(entry_log.entries)
+            start = max(after, discarded)
             stop = start + max(limit, 0)
-            return list(enumerate(found.entries[start - gone : stop - gone], start + 1))
+            return list(enumerate(entry_log.entries[start - discarded : stop - discarded], start + 1))
 
     async def last(self, log: str) -> int:
         """The position of the newest entry, or 0."""
         with self._lock:
-            found = self._logs.get(log, self._now())
-            return 0 if found is None else found.last
+            entry_log = self._logs.get(log, self._now())
+            return 0 if entry_log is None else entry_log.last
 
     async def drop(self, log: str) -> bool:
-        """End a log."""
+        """Remove a log."""
         with self._lock:
             return self._logs.pop(log, self._now()) is not None
 
     async def drop_prefix(self, prefix: str) -> None:
-        """Remove every entry and every log whose name begins with the prefix."""
+        """Remove all entries and logs whose names have a prefix."""
         with self._lock:
             now = self._now()
             for table in (self._entries, self._logs):
-                for name in table.beginning(prefix, now):
+                for name in table.with_prefix(prefix, now):
                     table.pop(name, now)
 
     async def publish(self, topic: str, message: bytes) -> None:
-        """Send a message to all who listen to the topic."""
-        self._check()
+        """Send a message to all subscribers of a topic."""
+        self._check_open()
         self._bus.deliver(topic, message)
 
     async def subscribe(self, topic: str, callback: Callable[[bytes], None]) -> Subscription:
-        """Call back with each message from now on."""
-        self._check()
-        listener = Listener(self._bus, topic, callback)
-        self._bus.add(listener)
-        return listener
+        """Call `callback` with each message from now on."""
+        self._check_open()
+        subscriber = TopicSubscriber(self._bus, topic, callback)
+        self._bus.add(subscriber)
+        return subscriber
 
     async def acquire(self, name: str, owner: str, ttl: float) -> bool:
-        """Take a free name, or renew one's own."""
+        """Acquire a free name, or renew the owner's own lease."""
         with self._lock:
             now = self._now()
             if self._leases.get(name, now) not in {None, owner}:
@@ -144,36 +144,36 @@ class MemoryStore:
             return True
 
     async def release(self, name: str, owner: str) -> bool:
-        """Give a name back that this owner holds."""
+        """Release a name that this owner holds."""
         with self._lock:
             now = self._now()
             return self._leases.get(name, now) == owner and self._leases.pop(name, now) is not None
 
     async def holder(self, name: str) -> str | None:
-        """The owner who holds the name now."""
+        """The current owner of a name, or None."""
         with self._lock:
             return self._leases.get(name, self._now())
 
     async def close(self) -> None:
-        """Forget everything."""
+        """Drop all contents and subscriptions."""
         with self._lock:
             self._closed = True
-            self._entries, self._logs, self._leases = Expiring(), Expiring(), Expiring()
+            self._entries, self._logs, self._leases = TtlTable(), TtlTable(), TtlTable()
         self._bus.clear()
 
-    def _check(self) -> None:
+    def _check_open(self) -> None:
         if self._closed:
             raise StoreClosed("The store is closed")
 
     def _now(self) -> float:
-        """The time of an operation that begins; it also frees some of what has ended."""
-        self._check()
+        """The time for an operation; also frees some of the expired items."""
+        self._check_open()
         now = self._clock()
-        self._entries.sweep(now, _FREED_AT_ONCE)
-        self._logs.sweep(now, _FREED_AT_ONCE)
-        self._leases.sweep(now, _FREED_AT_ONCE)
+        self._entries.sweep(now, _MAX_FREED)
+        self._logs.sweep(now, _MAX_FREED)
+        self._leases.sweep(now, _MAX_FREED)
         return now
 
 
-def _end(now: float, ttl: float | None) -> float:
+def _expiry(now: float, ttl: float | None) -> float:
     return NEVER if ttl is None else now + ttl

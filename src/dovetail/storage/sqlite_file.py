@@ -1,4 +1,4 @@
-"""The file of an SQLite store: how it is made, recognised and opened."""
+"""The file of an SQLite store: creation, identification, connections."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import time
 
 from .contract import StoreUnusable
 
-APPLICATION = 0x44_6F_76_74  # "Dovt", where SQLite keeps whose file it is
+APPLICATION = 0x44_6F_76_74  # "Dovt", in the application id of the SQLite file
 VERSION = 1
-PATIENCE = 5.0
+LOCK_SECONDS = 5.0
 """Seconds to wait for another process that is writing."""
 
 _SCHEMA = (
     "CREATE TABLE entries (key TEXT NOT NULL UNIQUE, value BLOB NOT NULL, expires REAL NOT NULL)",
     "CREATE INDEX entries_by_end ON entries (expires)",
-    # A log that was dropped has no name any more, and is past its time: its events are freed with the rest.
+    # A dropped log has no name and is expired: its events are deleted with those of other expired logs.
     "CREATE TABLE logs (id INTEGER PRIMARY KEY, name TEXT UNIQUE, last INTEGER NOT NULL, expires REAL NOT NULL)",
     "CREATE INDEX logs_by_end ON logs (expires)",
     "CREATE TABLE events (log INTEGER NOT NULL, position INTEGER NOT NULL, entry BLOB NOT NULL,"
@@ -31,11 +31,11 @@ _SCHEMA = (
 
 
 def prepare(path: str) -> None:
-    """Make the file if it is not there, readable by its owner only, and see that it is ours and usable."""
+    """Create the file if it is missing, readable by its owner only, and check that it is a usable store."""
     if path in {"", ":memory:"}:
-        raise StoreUnusable("An SQLite store needs a file; to keep everything in memory use MemoryStore")
+        raise StoreUnusable("SqliteStore needs a path; use MemoryStore for a store in memory")
     try:
-        # SQLite gives the files beside it, -wal and -shm, the same mode.
+        # SQLite creates the files -wal and -shm with the same mode.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     except FileExistsError:
         pass
@@ -43,11 +43,11 @@ def prepare(path: str) -> None:
         raise StoreUnusable(f"{path} cannot be created: {problem.strerror}") from problem
     connection = None
     try:
-        connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
-        # Before anything is written: the file may be someone else's.
-        fresh = _looks_fresh(connection, path)
+        connection = sqlite3.connect(path, timeout=LOCK_SECONDS, isolation_level=None)
+        # Before anything is written: the file may belong to another program.
+        is_new = _check_is_new(connection, path)
         _use_wal(connection, path)
-        if fresh:
+        if is_new:
             _create(connection, path)
     except sqlite3.Error as problem:
         raise StoreUnusable(f"{path} cannot be used as a store: {problem}") from problem
@@ -56,29 +56,29 @@ def prepare(path: str) -> None:
             connection.close()
 
 
-def connect(path: str, patience: float = PATIENCE) -> sqlite3.Connection:
-    """A connection to a file that was prepared, for whichever thread holds its lock or owns it.
+def connect(path: str, lock_seconds: float = LOCK_SECONDS) -> sqlite3.Connection:
+    """Connect to a prepared file; the caller makes sure that one thread at a time uses the connection.
 
-    What is committed survives the death of the process at once, and after a loss of power the file is
-    whole but may lack the newest commits: `synchronous=NORMAL` with a write-ahead log.
+    Commits survive the end of the process. After a power failure the file is intact, but may lack the newest
+    commits: `synchronous=NORMAL` with a write-ahead log.
     """
-    connection = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(path, timeout=lock_seconds, isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("PRAGMA journal_size_limit = 16777216")
     return connection
 
 
-def _looks_fresh(connection: sqlite3.Connection, path: str) -> bool:
-    """In one transaction, since another process may be making the file in this moment."""
+def _check_is_new(connection: sqlite3.Connection, path: str) -> bool:
+    """True if the file is new; in one transaction, since another process may be creating it now."""
     connection.execute("BEGIN")
     try:
-        return _is_fresh(connection, path)
+        return _is_new(connection, path)
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
 
 
-def _is_fresh(connection: sqlite3.Connection, path: str) -> bool:
+def _is_new(connection: sqlite3.Connection, path: str) -> bool:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application == APPLICATION:
@@ -92,14 +92,14 @@ def _is_fresh(connection: sqlite3.Connection, path: str) -> bool:
 
 
 def _use_wal(connection: sqlite3.Connection, path: str) -> None:
-    """Switch to a write-ahead log, which lets readers read while one process writes."""
-    end = time.monotonic() + PATIENCE
+    """Switch to a write-ahead log, with which readers are not blocked by a writer."""
+    end = time.monotonic() + LOCK_SECONDS
     while True:
         try:
             (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
             break
         except sqlite3.OperationalError:
-            # SQLite does not wait by itself when two processes switch a new file at once.
+            # SQLite does not wait by itself if two processes switch a new file at once.
             if time.monotonic() > end:
                 raise
             time.sleep(0.01)
@@ -110,8 +110,8 @@ def _use_wal(connection: sqlite3.Connection, path: str) -> None:
 def _create(connection: sqlite3.Connection, path: str) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
-        # Another process may have been quicker.
-        if _is_fresh(connection, path):
+        # Another process may have created the tables meanwhile.
+        if _is_new(connection, path):
             for statement in _SCHEMA:
                 connection.execute(statement)
         connection.execute("COMMIT")

@@ -1,4 +1,4 @@
-"""One thread that writes to a database, so that no loop waits for a disk or for another process."""
+"""The writing thread of a SQLite store: no event loop waits for the disk or for another process."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .contract import StoreClosed, StoreError
 
 logger = logging.getLogger("dovetail")
 
-FORKED = "The store was in use before this process was forked; make a store in each process"
+FORKED = "The store was used before this process was forked; create one in each process"
 
-_AT_ONCE = 256
-_AGAIN = 1.0
+_MAX_BATCH = 256
+_RETRY_SECONDS = 1.0
 
 T = TypeVar("T")
 
@@ -30,28 +30,28 @@ class _Job(NamedTuple):
     future: asyncio.Future[Any]
 
 
-class _Outcome(NamedTuple):
+class _JobOutcome(NamedTuple):
     future: asyncio.Future[Any]
     result: Any
     problem: Exception | None
 
 
-class Writer:
-    """Runs jobs in the order they came; those that wait together share a transaction and its commit.
+class WriterThread:
+    """Runs jobs in their order on one thread; jobs that wait at the same time share a transaction.
 
-    `chore` is run within each transaction. `watch` is run after each, before anyone learns that it was
-    committed, and says after how many seconds it wants to be run again if no job comes.
+    `prune` is run in each transaction. `after_commit` is run after each transaction, before its callers are resumed,
+    and returns the seconds after which to run it again if there is no job.
     """
 
     def __init__(
         self,
         connect: Callable[[], sqlite3.Connection],
-        chore: Callable[[sqlite3.Connection], None],
-        watch: Callable[[sqlite3.Connection], float | None],
+        prune: Callable[[sqlite3.Connection], None],
+        after_commit: Callable[[sqlite3.Connection], float | None],
     ) -> None:
         self._connect = connect
-        self._chore = chore
-        self._watch = watch
+        self._prune = prune
+        self._after_commit = after_commit
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -59,7 +59,7 @@ class Writer:
         self._closed = False
 
     async def run(self, work: Callable[..., T], *arguments: Any) -> T:
-        """Have `work(connection, *arguments)` done and committed; its changes are undone if it raises."""
+        """Run `work(connection, *arguments)` and commit; its changes are rolled back if it raises."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         with self._lock:
@@ -76,7 +76,7 @@ class Writer:
             raise StoreError(f"The store failed: {problem}") from problem
 
     async def close(self) -> None:
-        """Finish what is waiting, then end the thread; a second time only waits."""
+        """Finish the waiting jobs and end the thread; a second call only waits."""
         with self._lock:
             if not self._closed:
                 self._closed = True
@@ -85,12 +85,12 @@ class Writer:
             await asyncio.to_thread(self._thread.join)
 
     def _start(self) -> None:
-        """Begin at the first job, not before: a store that is made before a fork works after it."""
+        """Start the thread. Done at the first job, so that a store created before a fork works after it."""
         try:
             connection = self._connect()
         except sqlite3.Error as problem:
             raise StoreError(f"The store failed: {problem}") from problem
-        # A daemon, because a program that never closes its store must still be able to end.
+        # A daemon thread, because a program that never closes its store must still be able to exit.
         self._thread = threading.Thread(target=self._work, args=(connection,), name="dovetail-store", daemon=True)
         self._process = os.getpid()
         self._thread.start()
@@ -104,64 +104,64 @@ class Writer:
             ended = len(jobs) < len(batch)
             outcomes = self._commit(connection, jobs) if jobs else []
             try:
-                wait = self._watch(connection)
+                wait = self._after_commit(connection)
             except Exception:
-                logger.exception("The store could not be watched; trying again")
-                wait = _AGAIN
-            _tell(jobs, outcomes)
+                logger.exception("The store could not be checked for messages; trying again")
+                wait = _RETRY_SECONDS
+            _set_results(jobs, outcomes)
         connection.close()
 
     def _collect(self, wait: float | None) -> list[_Job | None]:
-        """All that waits, up to a bound; nothing when the time is up."""
+        """All waiting jobs, up to a bound; none after `wait` seconds without a job."""
         batch: list[_Job | None] = []
         try:
             batch.append(self._jobs.get(timeout=wait))
-            while len(batch) < _AT_ONCE:
+            while len(batch) < _MAX_BATCH:
                 batch.append(self._jobs.get_nowait())
         except queue.Empty:
             pass
         return batch
 
-    def _commit(self, connection: sqlite3.Connection, jobs: list[_Job]) -> list[_Outcome]:
+    def _commit(self, connection: sqlite3.Connection, jobs: list[_Job]) -> list[_JobOutcome]:
         working = False
         try:
             connection.execute("BEGIN IMMEDIATE")
             working = True
-            outcomes = [_Outcome(job.future, job.work(connection, *job.arguments), None) for job in jobs]
+            outcomes = [_JobOutcome(job.future, job.work(connection, *job.arguments), None) for job in jobs]
             working = False
-            self._chore(connection)
+            self._prune(connection)
             connection.execute("COMMIT")
             return outcomes
         except Exception as problem:
-            _undo(connection)
+            _rollback(connection)
             if working and len(jobs) > 1:
-                # One of them is bad. Each alone, so that it hurts only itself.
+                # One of the jobs failed. Run each in its own transaction, so that only that one fails.
                 return [outcome for job in jobs for outcome in self._commit(connection, [job])]
-            return [_Outcome(job.future, None, problem) for job in jobs]
+            return [_JobOutcome(job.future, None, problem) for job in jobs]
 
 
-def _undo(connection: sqlite3.Connection) -> None:
+def _rollback(connection: sqlite3.Connection) -> None:
     try:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
     except sqlite3.Error:
-        logger.exception("The store could not undo a transaction")
+        logger.exception("The store could not roll back a transaction")
 
 
-def _tell(jobs: list[_Job], outcomes: list[_Outcome]) -> None:
-    """Wake every loop once, with all that it waits for."""
-    loops: dict[asyncio.AbstractEventLoop, list[_Outcome]] = {}
+def _set_results(jobs: list[_Job], outcomes: list[_JobOutcome]) -> None:
+    """Set the results, with one call for each event loop."""
+    loops: dict[asyncio.AbstractEventLoop, list[_JobOutcome]] = {}
     for job, outcome in zip(jobs, outcomes, strict=True):
         loops.setdefault(job.loop, []).append(outcome)
-    for loop, mine in loops.items():
+    for loop, outcomes_of_loop in loops.items():
         try:
-            loop.call_soon_threadsafe(_settle, mine)
+            loop.call_soon_threadsafe(_set_futures, outcomes_of_loop)
         except RuntimeError:
-            # The loop has ended, and with it everyone who waited.
+            # The event loop was closed, and nothing waits any more.
             continue
 
 
-def _settle(outcomes: list[_Outcome]) -> None:
+def _set_futures(outcomes: list[_JobOutcome]) -> None:
     for future, result, problem in outcomes:
         if future.done():
             continue

@@ -1,21 +1,21 @@
-"""A table in memory whose items end by themselves."""
+"""In-memory table whose items expire."""
 
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Generic, TypeVar
 
-from .sorted_names import OrderedNames
+from .sorted_names import SortedNames
 
 NEVER = float("inf")
-_ENDED = float("-inf")
-_FEW = 64
+_REMOVED = float("-inf")
+_MIN_REMOVED = 64
 
 T = TypeVar("T")
 
 
 class _Item(Generic[T]):
-    """One item; `due` is when it is looked at next, which is never later than when it ends."""
+    """One item; `due` is its time in the heap, which is never later than its expiry."""
 
     __slots__ = ("due", "expires", "name", "value")
 
@@ -29,31 +29,31 @@ class _Item(Generic[T]):
         return self.due < other.due
 
 
-class Expiring(Generic[T]):
-    """Values under names, each until its time.
+class TtlTable(Generic[T]):
+    """Values under names, each with an expiry time.
 
-    An item stands in the heap once. To give it more time does not move it: when it comes up it goes back
-    with its new time. So renewing costs nothing, which matters because every request renews its session.
+    An item is in the heap once. Renewing does not move it: when its old time is reached, it is put back with the new
+    one. So renewing costs nothing, which matters because every request renews its session.
     """
 
-    __slots__ = ("_ended", "_heap", "_items", "_names")
+    __slots__ = ("_heap", "_items", "_names", "_removed")
 
     def __init__(self) -> None:
         self._items: dict[str, _Item[T]] = {}
-        self._names = OrderedNames()
+        self._names = SortedNames()
         self._heap: list[_Item[T]] = []
-        self._ended = 0
+        self._removed = 0
 
     def __len__(self) -> int:
         return len(self._items)
 
     def get(self, name: str, now: float) -> T | None:
-        """The value, unless its time is over."""
+        """The value, or None if there is none or if it has expired."""
         item = self._items.get(name)
         return None if item is None or item.expires <= now else item.value
 
     def set(self, name: str, value: T, expires: float) -> None:
-        """Put a value in, whatever was there."""
+        """Set a value, replacing an existing one."""
         item = self._items.get(name)
         if item is None:
             self._names.add(name)
@@ -61,13 +61,13 @@ class Expiring(Generic[T]):
             item.value, item.expires = value, expires
             return
         else:
-            self._end(item)
+            self._mark_removed(item)
         item = self._items[name] = _Item(name, value, expires)
         if expires != NEVER:
             heappush(self._heap, item)
 
     def renew(self, name: str, expires: float, now: float) -> bool:
-        """Give an item another end, unless its time is over."""
+        """Set another expiry time; False if there is no such item or if it has expired."""
         item = self._items.get(name)
         if item is None or item.expires <= now or item.value is None:
             return False
@@ -78,35 +78,35 @@ class Expiring(Generic[T]):
         return True
 
     def pop(self, name: str, now: float) -> T | None:
-        """Take an item out, and give its value unless its time was over."""
+        """Remove an item, and return its value unless it had expired."""
         item = self._items.pop(name, None)
         if item is None:
             return None
         self._names.remove(name)
         value = None if item.expires <= now else item.value
-        self._end(item)
+        self._mark_removed(item)
         return value
 
     def count(self, prefix: str, now: float) -> int:
-        """How many names begin with the prefix."""
+        """The number of names with a prefix."""
         self.sweep(now, len(self._heap))
         return self._names.count(prefix)
 
-    def beginning(self, prefix: str, now: float, limit: int | None = None) -> list[str]:
-        """The names that begin with the prefix, at most so many."""
+    def with_prefix(self, prefix: str, now: float, limit: int | None = None) -> list[str]:
+        """The names with a prefix, at most `limit`."""
         self.sweep(now, len(self._heap))
-        return self._names.beginning(prefix, limit)
+        return self._names.with_prefix(prefix, limit)
 
     def sweep(self, now: float, limit: int) -> None:
-        """Free what is past its time; at most so many are looked at."""
+        """Free expired items; at most `limit` are examined."""
         heap = self._heap
         if not heap or heap[0].due > now:
             return
         while heap and heap[0].due <= now and limit > 0:
             limit -= 1
             item = heap[0]
-            if item.expires == _ENDED:
-                self._ended -= 1
+            if item.expires == _REMOVED:
+                self._removed -= 1
             elif item.expires <= now:
                 del self._items[item.name]
                 self._names.remove(item.name)
@@ -117,21 +117,21 @@ class Expiring(Generic[T]):
                     continue
             heappop(heap)
         if not self._items:
-            # A dictionary that is emptied keeps the room it had.
+            # A dictionary that was emptied keeps its memory.
             self._items = {}
 
     @staticmethod
     def _renewable(item: _Item[T], expires: float) -> bool:
-        """Whether the item comes up early enough as it stands; one that is in no heap never comes up."""
+        """True if its place in the heap is early enough for the new expiry; without expiry it is not in the heap."""
         return expires >= item.due
 
-    def _end(self, item: _Item[T]) -> None:
-        """Leave an item that was taken out in the heap until it comes up, or until half of the heap is such."""
-        item.value, item.expires = None, _ENDED
+    def _mark_removed(self, item: _Item[T]) -> None:
+        """Mark a removed item; it stays in the heap until its time, or until half of the heap is such items."""
+        item.value, item.expires = None, _REMOVED
         if item.due == NEVER:
             return
-        self._ended += 1
-        if self._ended > _FEW and 2 * self._ended > len(self._heap):
-            self._heap = [item for item in self._heap if item.expires != _ENDED]
+        self._removed += 1
+        if self._removed > _MIN_REMOVED and 2 * self._removed > len(self._heap):
+            self._heap = [item for item in self._heap if item.expires != _REMOVED]
             heapify(self._heap)
-            self._ended = 0
+            self._removed = 0

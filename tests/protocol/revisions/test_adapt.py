@@ -131,7 +131,7 @@ def test_a_result_without_structured_content_is_not_marked(revision: Revision) -
     assert revision.emit(CallToolResult([Text("a")], wrapped=True)) == plain
 
 
-def test_output_schemas() -> None:
+def test_output_schemas_are_wrapped_where_an_object_is_required() -> None:
     number = Tool("t", {"type": "object"}, output_schema={"type": "number"})
     record = Tool("t", {"type": "object"}, output_schema={"type": "object", "properties": {}})
     for revision in ABSENT:
@@ -211,7 +211,7 @@ def test_several_blocks_become_several_messages() -> None:
             assert {message["role"] for message in sent} == {"user"}
 
 
-def test_what_sampling_cannot_carry_is_put_in_words() -> None:
+def test_unsupported_sampling_content_becomes_text() -> None:
     result = ToolResultContent(
         "1",
         [Text("3"), Audio(b"xy", "audio/wav"), ResourceLink("a:b", "n"), Embedded(TextContents("a:c", ""))],

@@ -15,7 +15,7 @@ def test_flags() -> None:
     assert dict(REVISION.methods) == dict(PREVIOUS.methods)
 
 
-def test_what_it_sends_more() -> None:
+def test_the_additions_of_this_revision_are_sent() -> None:
     tool = Tool("a", {}, "A", annotations=ToolAnnotations(title="T", open_world_hint=False))
     assert REVISION.emit(tool) == {
         "name": "a",

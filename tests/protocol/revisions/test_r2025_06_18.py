@@ -18,7 +18,7 @@ def test_flags() -> None:
     assert REVISION.content_types - PREVIOUS.content_types == {"resource_link"}
 
 
-def test_elicitation_came() -> None:
+def test_this_revision_adds_elicitation() -> None:
     assert REVISION.methods.keys() - PREVIOUS.methods.keys() == {"elicitation/create"}
     params = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
     assert REVISION.accept("server", "elicitation/create", params) == ElicitParams("?", params["requestedSchema"])

@@ -24,14 +24,14 @@ def test_flags() -> None:
 
 
 @pytest.mark.parametrize("method", sorted(PREVIOUS.methods.keys() - REVISION.methods.keys()))
-def test_what_went_is_refused(method: str) -> None:
+def test_removed_methods_are_refused(method: str) -> None:
     for sender in ("client", "server"):
         with pytest.raises(ProtocolError) as caught:
             REVISION.accept(sender, method, {})
         assert caught.value.code == METHOD_NOT_FOUND
 
 
-def test_what_came() -> None:
+def test_the_additions_of_this_revision_are_accepted() -> None:
     assert REVISION.methods.keys() - PREVIOUS.methods.keys() == {
         "server/discover",
         "subscriptions/listen",

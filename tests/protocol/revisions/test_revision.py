@@ -34,7 +34,7 @@ def test_a_call_is_accepted_with_typed_params(revision: Revision) -> None:
     ("sender", "method"),
     [("client", "no/such"), ("server", "tools/call"), ("client", "notifications/message")],
 )
-def test_what_the_sender_may_not_send_is_refused(revision: Revision, sender: Any, method: str) -> None:
+def test_methods_of_the_other_side_are_refused(revision: Revision, sender: Any, method: str) -> None:
     with pytest.raises(ProtocolError) as caught:
         revision.accept(sender, method, {})
     assert caught.value.code == METHOD_NOT_FOUND
@@ -166,7 +166,7 @@ def test_a_result_that_does_not_fit_is_the_peers_fault(method: str, obj: object,
 
 
 @pytest.mark.parametrize("method", ["no/such", "notifications/message"])
-def test_what_has_no_result_cannot_be_read(method: str) -> None:
+def test_a_result_of_a_notification_is_refused(method: str) -> None:
     with pytest.raises(RemoteError, match="has no result") as caught:
         NEWEST.load_result(method, {})
     assert caught.value.code == METHOD_NOT_FOUND
@@ -221,7 +221,7 @@ def test_an_extension_may_add_an_outcome() -> None:
     assert isinstance(loaded, CreateTaskResult)
 
 
-def test_absent_stays_absent() -> None:
+def test_absent_fields_stay_absent() -> None:
     discovered = DiscoverResult(["v"], ServerCapabilities())
     assert NEWEST.emit(discovered) == {"supportedVersions": ["v"], "capabilities": {}}
     assert load(CallToolResult, {}).structured_content is msgspec.UNSET

@@ -20,7 +20,7 @@ NODE = {
 }
 
 
-def test_only_objects_go_as_they_are() -> None:
+def test_only_object_schemas_need_no_wrapping() -> None:
     assert is_object_schema({"type": "object"})
     for schema in ({"type": "array"}, {"type": ["object", "null"]}, {"$ref": "#/$defs/A"}, {"anyOf": []}, {}):
         assert not is_object_schema(schema)

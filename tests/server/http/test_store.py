@@ -200,7 +200,7 @@ class TestExpiring:
             assert await store.count("session:") == 1
             await until(lambda: endpoint._exchanges.health()["sessions"] == 0)
             assert await store.count("") == 0
-            await until(lambda: not store._logs.beginning("", 0.0))
+            await until(lambda: not store._logs.with_prefix("", 0.0))
 
 
 class TestTooMany:

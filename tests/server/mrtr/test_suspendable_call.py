@@ -146,7 +146,7 @@ async def test_another_question_under_the_same_key_is_an_error() -> None:
         assert list(call.questions) == ["pay"]
         await call.answer(True, replica)
         assert call.result["isError"] is True
-        assert "'pay' was asked before with other words" in call.text
+        assert "'pay' was requested before with another message" in call.text
         assert fickle.heard == []
 
 

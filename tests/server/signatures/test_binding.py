@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import pytest
 
-from dovetail.server.signatures.binding import BadArguments, without
+from dovetail.server.signatures.binding import BadArguments, without_properties
 from dovetail.server.signatures.signature import Param, tool_binding
 
 
@@ -51,7 +51,7 @@ def test_the_arguments_are_left_as_they_were():
     assert arguments == {"a": 1.0, "b": [2.0]}
 
 
-def test_what_only_msgspec_finds_is_told_too():
+def test_problems_that_only_msgspec_finds_are_listed_too():
     from datetime import date
 
     def fn(day: date): ...
@@ -62,8 +62,8 @@ def test_what_only_msgspec_finds_is_told_too():
 
 def test_without_takes_anything_under_the_names():
     schema = {"type": "object", "properties": {"a": {"type": "string"}, "b": {}}}
-    assert without(schema, {}) is schema
-    assert without(schema, {"a": 1})["properties"] == {"a": True, "b": {}}
+    assert without_properties(schema, {}) is schema
+    assert without_properties(schema, {"a": 1})["properties"] == {"a": True, "b": {}}
 
 
 def test_a_huge_wrong_argument_is_refused_quickly_and_still_named():

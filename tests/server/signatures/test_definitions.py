@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dovetail.server.signatures.definitions import Definitions, has_fixed_member, mentions
+from dovetail.server.signatures.definitions import Definitions, has_fixed_member, has_string_keyword
 
 A = {"type": "object", "properties": {"b": {"$ref": "#/$defs/B"}}}
 B = {"type": "string"}
@@ -11,14 +11,14 @@ B = {"type": "string"}
 def test_equal_definitions_are_shared():
     definitions = Definitions()
     for _ in range(2):
-        assert definitions.adopt({"$ref": "#/$defs/A"}, {"A": A, "B": B}) == {"$ref": "#/$defs/A"}
+        assert definitions.merge({"$ref": "#/$defs/A"}, {"A": A, "B": B}) == {"$ref": "#/$defs/A"}
     assert definitions.bodies == {"A": A, "B": B}
 
 
 def test_a_name_taken_gets_a_number_and_its_references_follow():
     definitions = Definitions()
-    definitions.adopt({}, {"B": {"type": "integer"}})
-    schema = definitions.adopt({"anyOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/B"}]}, {"A": A, "B": B})
+    definitions.merge({}, {"B": {"type": "integer"}})
+    schema = definitions.merge({"anyOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/B"}]}, {"A": A, "B": B})
     assert schema == {"anyOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/B2"}]}
     assert definitions.bodies["A"]["properties"]["b"] == {"$ref": "#/$defs/B2"}
     assert definitions.bodies["B"] == {"type": "integer"}
@@ -26,7 +26,7 @@ def test_a_name_taken_gets_a_number_and_its_references_follow():
 
 def test_a_lone_reference_at_the_root_is_resolved():
     definitions = Definitions()
-    schema = definitions.adopt({"$ref": "#/$defs/A", "description": "d"}, {"A": A, "B": B})
+    schema = definitions.merge({"$ref": "#/$defs/A", "description": "d"}, {"A": A, "B": B})
     assert definitions.resolve(schema) == A
     assert definitions.rooted(schema) == {**A, "description": "d", "$defs": {"B": B}}
 
@@ -34,7 +34,7 @@ def test_a_lone_reference_at_the_root_is_resolved():
 def test_a_recursive_definition_stays():
     body = {"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}}
     definitions = Definitions()
-    schema = definitions.adopt({"$ref": "#/$defs/A"}, {"A": body})
+    schema = definitions.merge({"$ref": "#/$defs/A"}, {"A": body})
     assert definitions.rooted(schema) == {**body, "$defs": {"A": body}}
 
 
@@ -44,8 +44,8 @@ def test_without_definitions_a_schema_is_left_alone():
 
 
 def test_mentions_looks_everywhere():
-    assert mentions({"a": [{"pattern": "x"}]}, "pattern")
-    assert not mentions({"properties": {"pattern": {}}}, "pattern")
+    assert has_string_keyword({"a": [{"pattern": "x"}]}, "pattern")
+    assert not has_string_keyword({"properties": {"pattern": {}}}, "pattern")
 
 
 def test_a_member_with_one_possible_value_is_found() -> None:

@@ -77,7 +77,7 @@ def test_names_may_share_a_description():
 
 
 @pytest.mark.parametrize("doc", [None, "", "  "])
-def test_nothing_said(doc):
+def test_a_missing_docstring_is_empty(doc):
     assert parse(doc) == ("", {})
 
 
@@ -90,7 +90,7 @@ def test_a_section_without_entries():
 
 
 @given(st.text(alphabet=":- \nabArgs*_(", max_size=200))
-def test_any_text_is_read(text):
+def test_any_docstring_is_parsed_without_an_error(text):
     found = parse(text)
     assert isinstance(found.text, str)
     assert all(isinstance(value, str) for value in found.parameters.values())

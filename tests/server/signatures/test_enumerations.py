@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 import pytest
 
-from dovetail.server.signatures.enumerations import enumeration, literal
+from dovetail.server.signatures.enumerations import read_enum, read_literal
 from dovetail.server.signatures.opaque_types import decode
 from dovetail.server.signatures.type_support import Unsupported
 
@@ -23,12 +23,12 @@ class Odd(enum.Enum):
 
 
 def test_one_type_is_named_several_are_not():
-    assert literal(Literal["a", "b"], ("a", "b")).schema == {"type": "string", "enum": ["a", "b"]}
-    assert literal(Literal["a", None], ("a", None)).schema == {"enum": ["a", None]}  # noqa: PYI061
+    assert read_literal(Literal["a", "b"], ("a", "b")).schema == {"type": "string", "enum": ["a", "b"]}
+    assert read_literal(Literal["a", None], ("a", None)).schema == {"enum": ["a", None]}  # noqa: PYI061
 
 
 def test_values_msgspec_does_not_know():
-    reading = enumeration(Odd)
+    reading = read_enum(Odd)
     assert reading.schema == {"title": "Odd", "enum": [1.5, "b"]}
     assert msgspec.convert(1.5, reading.wire, dec_hook=decode) is Odd.A
     with pytest.raises(msgspec.ValidationError, match=r"Expected one of 1.5, 'b'"):
@@ -37,4 +37,4 @@ def test_values_msgspec_does_not_know():
 
 def test_an_empty_enumeration_is_refused():
     with pytest.raises(Unsupported):
-        enumeration(enum.Enum("Empty", []))
+        read_enum(enum.Enum("Empty", []))

@@ -17,7 +17,7 @@ class Context: ...
 class Special(Context): ...
 
 
-def test_a_shape_in_full():
+def test_a_signature_is_inspected_completely():
     async def fn(a: int, b="x", *, ctx: Special, c: float | None = None, **rest: str) -> bool:
         """What it does."""
         return True

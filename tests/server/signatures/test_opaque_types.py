@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import msgspec
 import pytest
 
-from dovetail.server.signatures.opaque_types import Alternative, choice, decode, is_opaque, opaque
+from dovetail.server.signatures.opaque_types import Alternative, decode, is_opaque, opaque, opaque_union
 
 
 @dataclass
@@ -28,13 +28,13 @@ def test_a_stand_in_works_inside_containers():
 
 
 def test_the_alternative_that_knows_the_keys_wins():
-    kind = choice([Alternative(A, frozenset("a")), Alternative(B, frozenset("b"))], "A or B")
+    kind = opaque_union([Alternative(A, frozenset("a")), Alternative(B, frozenset("b"))], "A or B")
     assert msgspec.convert({"b": 1}, kind, dec_hook=decode) == B(1)
     assert msgspec.convert({}, kind, dec_hook=decode) == A()
     assert msgspec.convert({"z": 1}, kind, dec_hook=decode) == A()
 
 
 def test_a_misfit_says_what_was_expected():
-    kind = choice([Alternative(A, frozenset("a"))], "A or B")
+    kind = opaque_union([Alternative(A, frozenset("a"))], "A or B")
     with pytest.raises(msgspec.ValidationError, match="Expected A or B - at"):
         msgspec.convert([3], list[kind], dec_hook=decode)

@@ -8,7 +8,7 @@ import annotated_types
 import msgspec
 from typing_extensions import Doc
 
-from dovetail.server.signatures.param import Param, header_of, merged
+from dovetail.server.signatures.param import Param, header_of, merge_metadata
 
 
 def test_limits_and_notes_are_what_was_given():
@@ -22,13 +22,13 @@ def test_repr_names_what_was_given():
     assert repr(Param("what", ge=1)) == "Param(description='what', ge=1)"
 
 
-def test_later_remarks_win():
-    said = merged(["first", Param("second", ge=1), Param(ge=2)])
+def test_later_metadata_takes_precedence():
+    said = merge_metadata(["first", Param("second", ge=1), Param(ge=2)])
     assert (said.description, said.ge) == ("second", 2)
 
 
 def test_other_libraries_remarks_are_understood():
-    said = merged(
+    said = merge_metadata(
         [
             msgspec.Meta(title="T", max_length=3, extra_json_schema={"format": "x"}),
             annotated_types.Interval(gt=1, le=9),
@@ -42,7 +42,7 @@ def test_other_libraries_remarks_are_understood():
     assert said.notes() == {"title": "T", "description": "documented", "format": "x"}
 
 
-def test_the_header_of_a_hint():
+def test_the_header_of_a_hint_is_found():
     assert header_of(Annotated[str, Param(header="A"), Param(header="B"), Param()]) == "B"
     assert header_of(Annotated[str, "x"]) is None
     assert header_of(str) is None

@@ -10,7 +10,7 @@ from typing import Annotated, NamedTuple
 import pydantic
 import pytest
 
-from dovetail.server.signatures.pydantic_models import Model, dump_any, field_default, involves
+from dovetail.server.signatures.pydantic_models import PydanticType, contains_pydantic, dump_any, field_default
 
 
 class Person(pydantic.BaseModel):
@@ -34,41 +34,41 @@ class Loop(NamedTuple):
         pydantic.SecretStr, Annotated[str, pydantic.AfterValidator(str.lower)],
     ],
 )  # fmt: skip
-def test_what_is_pydantics_business(hint):
-    assert involves(hint)
+def test_hints_with_pydantic_types_are_read_by_pydantic(hint):
+    assert contains_pydantic(hint)
 
 
 @pytest.mark.parametrize("hint", [int, list[int], Loop, Annotated[int, "x"], "text", None, int | str])
-def test_what_is_not(hint):
-    assert not involves(hint)
+def test_hints_without_pydantic_types_are_not_read_by_pydantic(hint):
+    assert not contains_pydantic(hint)
 
 
 def test_problems_have_paths():
-    assert Model(list[Person]).problems([{"name": 1}]) == [((0, "name"), "Input should be a valid string")]
-    assert Model(Person).problems({"name": "a"}) == []
+    assert PydanticType(list[Person]).problems([{"name": 1}]) == [((0, "name"), "Input should be a valid string")]
+    assert PydanticType(Person).problems({"name": "a"}) == []
 
 
 def test_strings_may_hold_json():
-    assert Model(Person).load_text('{"name": "a"}') == Person(name="a")
-    assert Model(Annotated[int, pydantic.Field(ge=1)]).load_text("5") == 5
+    assert PydanticType(Person).load_text('{"name": "a"}') == Person(name="a")
+    assert PydanticType(Annotated[int, pydantic.Field(ge=1)]).load_text("5") == 5
     with pytest.raises(ValueError, match="JSON"):
-        Model(Person).load_text("no")
+        PydanticType(Person).load_text("no")
 
 
 def test_a_spoilt_model_is_not_written():
     person = Person(name="a")
     person.age = "old"  # pyright: ignore[reportAttributeAccessIssue]
     with pytest.raises(ValueError, match="age"):
-        Model(Person).dump(person)
+        PydanticType(Person).dump(person)
 
 
-def test_dump_any():
+def test_any_model_is_dumped_as_json_builtins():
     assert dump_any(Person(name="a")) == {"name": "a", "age": 0}
-    with pytest.raises(TypeError, match="object has no form in JSON"):
+    with pytest.raises(TypeError, match="object cannot be converted to JSON"):
         dump_any(object())
 
 
-def test_fields_as_defaults():
+def test_pydantic_fields_as_defaults_are_understood():
     field = pydantic.Field(3)
     assert field_default(field) == (field, 3)
     assert field_default(required := pydantic.Field()) == (required, ...)

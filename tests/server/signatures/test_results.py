@@ -12,7 +12,7 @@ import pytest
 
 from dovetail.protocol.errors import LocalError
 from dovetail.server.signatures.binding import BadResult
-from dovetail.server.signatures.results import by_schema, plain, promised, typed
+from dovetail.server.signatures.results import by_schema, data_hint, plain, schema_and_check
 from dovetail.types.client_features import InputRequired
 from dovetail.types.content import Text
 
@@ -38,7 +38,7 @@ class Model(pydantic.BaseModel):
     ],
 )
 def test_primitives_are_checked_exactly(hint, good, bad):
-    _, check = typed(hint)
+    _, check = schema_and_check(hint)
     for value in good:
         assert check(value) == value
     for value in bad:
@@ -47,7 +47,7 @@ def test_primitives_are_checked_exactly(hint, good, bad):
 
 
 def test_fields_are_checked_though_python_does_not():
-    schema, check = typed(Reading)
+    schema, check = schema_and_check(Reading)
     assert schema["required"] == ["value"]
     assert check(Reading(1.5)) == {"value": 1.5, "unit": "C"}
     assert check({"value": 1}) == {"value": 1}
@@ -57,8 +57,8 @@ def test_fields_are_checked_though_python_does_not():
         check(Reading(math.nan))
 
 
-def test_what_json_cannot_hold():
-    _, check = typed(list[Any])
+def test_results_that_json_cannot_represent_are_refused():
+    _, check = schema_and_check(list[Any])
     with pytest.raises(BadResult, match="cannot be written as JSON"):
         check([object()])
     loop: list[Any] = []
@@ -74,14 +74,14 @@ def test_plain_knows_what_people_return():
 
 
 def test_a_model_is_checked_by_pydantic():
-    schema, check = typed(list[Model])
+    schema, check = schema_and_check(list[Model])
     assert schema["items"] == {"$ref": "#/$defs/Model"}
     assert check([Model(name="a"), {"name": "b"}]) == [{"name": "a"}, {"name": "b"}]
     with pytest.raises(BadResult, match="name"):
         check([{}])
 
 
-def test_a_schema_by_hand():
+def test_results_are_checked_against_a_schema_by_hand():
     check = by_schema({"type": "array", "items": {"type": "integer"}})
     assert check((1, 2)) == [1, 2]
     with pytest.raises(BadResult, match=r"\[0\]: must be of type integer"):
@@ -90,10 +90,10 @@ def test_a_schema_by_hand():
         by_schema({"type": "int"})
 
 
-def test_what_is_promised():
-    assert promised(str | InputRequired) is str
-    assert promised(str | None | InputRequired) == (str | None)
-    assert promised(str | Text) is Any
-    assert promised(dict[str, list[Text]]) is Any
-    assert promised(InputRequired | Text) is Any
-    assert promised(None) is None
+def test_the_data_part_of_a_return_hint():
+    assert data_hint(str | InputRequired) is str
+    assert data_hint(str | None | InputRequired) == (str | None)
+    assert data_hint(str | Text) is Any
+    assert data_hint(dict[str, list[Text]]) is Any
+    assert data_hint(InputRequired | Text) is Any
+    assert data_hint(None) is None

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from dovetail.server.signatures.param import Param
-from dovetail.server.signatures.schema import Reader
+from dovetail.server.signatures.schema import HintReader
 from dovetail.server.signatures.type_support import Unsupported
 
 T = TypeVar("T")
@@ -21,7 +21,7 @@ class Page(msgspec.Struct, Generic[T]):
 
 
 def schema(hint, direction: Literal["input", "output"] = "input"):
-    return Reader(direction).read(hint).schema
+    return HintReader(direction).read(hint).schema
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def schema(hint, direction: Literal["input", "output"] = "input"):
         (dict[int, Any], {"type": "object", "propertyNames": {"pattern": "^(0|-?[1-9][0-9]*)$"}}),
     ],
 )  # fmt: skip
-def test_schemas(hint, expected):
+def test_each_hint_has_its_schema(hint, expected):
     assert schema(hint) == expected
 
 
@@ -53,8 +53,8 @@ def test_decimals_are_read_as_either_and_written_as_strings():
     assert schema(Decimal, "output") == {"type": "string"}
 
 
-def test_generic_classes():
-    reader = Reader("input")
+def test_generic_classes_have_a_schema():
+    reader = HintReader("input")
     assert reader.read(Page[int]).schema == {"$ref": "#/$defs/Page_int_"}
     assert reader.definitions.bodies["Page_int_"]["properties"]["items"]["items"] == {"type": "integer"}
 
@@ -63,16 +63,16 @@ def test_patterns_inside_a_struct_are_checked_by_the_schema_first():
     class Inner(msgspec.Struct):
         a: Annotated[str, msgspec.Meta(pattern="^a")]
 
-    assert Reader("input").read(Inner).needs_schema
-    assert not Reader("input").read(Page[int]).needs_schema
+    assert HintReader("input").read(Inner).needs_schema
+    assert not HintReader("input").read(Page[int]).needs_schema
 
 
 @pytest.mark.parametrize("hint", [type, type[int], Literal[b"a"], object()])
-def test_what_has_no_form(hint):
+def test_hints_without_a_schema_are_refused(hint):
     with pytest.raises(Unsupported):
         schema(hint)
 
 
 def test_a_table_entry_is_never_shared():
-    Reader("input").read(str).schema["title"] = "spoilt"
+    HintReader("input").read(str).schema["title"] = "spoilt"
     assert schema(str) == {"type": "string"}

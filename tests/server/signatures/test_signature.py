@@ -66,7 +66,7 @@ def test_the_simplest_tool():
     assert not binding.is_async
 
 
-def test_no_parameters():
+def test_a_tool_without_parameters_accepts_no_arguments():
     def fn(): ...
 
     assert bound(fn).input_schema == {"type": "object", "additionalProperties": False}
@@ -136,7 +136,7 @@ def test_definitions_stand_at_the_root():
     assert set(binding.output_schema["$defs"]) == {"Point"}
 
 
-def test_recursive_types():
+def test_recursive_types_are_supported():
     def fn(node: Node) -> Node: ...
 
     binding = bound(fn)
@@ -212,7 +212,7 @@ def test_pydantic_field_as_a_default():
         binding.bind({"a": 0, "b": "x"})
 
 
-def test_headers():
+def test_parameters_can_be_mirrored_into_headers():
     def fn(city: Annotated[str, Param(header="City")], n: Annotated[int, Param(header="N")] = 1): ...
 
     binding = bound(fn)
@@ -252,20 +252,20 @@ def test_kwargs_take_the_rest_but_never_what_is_not_theirs():
     assert binding.input_schema["additionalProperties"] == {"type": "integer"}
     assert binding.bind({"a": 1, "b": 2}) == {"a": 1, "b": 2}
     for name in ("ctx", "self"):
-        with pytest.raises(BadArguments, match="not yours to give"):
+        with pytest.raises(BadArguments, match="is reserved and cannot be set"):
             binding.bind({"a": 1, name: 2})
     with pytest.raises(BadArguments, match="b: must be of type integer"):
         binding.bind({"a": 1, "b": "x"})
 
 
-def test_kwargs_of_any_type():
+def test_kwargs_accept_any_type():
     def fn(**rest): ...
 
     assert bound(fn).input_schema == {"type": "object", "additionalProperties": True}
     assert bound(fn).bind({"a": [1]}) == {"a": [1]}
 
 
-def test_what_a_partial_fixes_is_hidden_and_fixed():
+def test_arguments_fixed_by_a_partial_are_hidden():
     def fn(a: int, key: str, **rest: Any): ...
 
     binding = bound(functools.partial(fn, key="secret"))
@@ -388,7 +388,7 @@ def inside(a: Inside): ...
 @pytest.mark.parametrize(
     ("fn", "said"),
     [
-        (twice, r"twice\(\) asks for the context twice: a and b"),
+        (twice, r"twice\(\) has two context parameters: a and b"),
         (args, r"args\(\) takes \*a; arguments have names"),
         (position, r"position\(\) takes a by position only"),
         (generator, r"generator\(\) is a generator"),
@@ -486,7 +486,7 @@ def test_schemas_by_hand_that_do_not_fit(schema, said):
         bound(fn, input_schema=schema)
 
 
-def test_prompts():
+def test_arguments_of_prompts_are_converted_from_strings():
     def review(
         code: str,
         ctx: Context,
@@ -520,7 +520,7 @@ def test_templates_and_parameters_must_agree():
         "page": 2,
     }
     assert template_binding(read, Context, ("owner",)).bind({"owner": "o"}) == {"owner": "o"}
-    with pytest.raises(LocalError, match=r"read\(\) needs owner, which is no variable of the URI"):
+    with pytest.raises(LocalError, match=r"read\(\) needs owner, which is not a variable of the URI"):
         template_binding(read, Context, ())
     with pytest.raises(LocalError, match=r"read\(\) has no parameter for the URI's variable other"):
         template_binding(read, Context, ("owner", "other"))

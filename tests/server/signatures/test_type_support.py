@@ -7,20 +7,20 @@ from typing import Annotated
 import msgspec
 import pytest
 
-from dovetail.server.signatures.type_support import accepted, name_of, probe
+from dovetail.server.signatures.type_support import check_convertible, hint_name, is_convertible
 
 
 def test_probe_raises_for_what_is_never_converted():
-    probe(int)
+    check_convertible(int)
     with pytest.raises(TypeError):
-        probe(list[int] | set[int])
+        check_convertible(list[int] | set[int])
 
 
-def test_accepted():
-    assert accepted(list[int])
-    assert not accepted(Annotated[list[int], msgspec.Meta(ge=1)])
+def test_msgspec_support_of_a_type_is_detected():
+    assert is_convertible(list[int])
+    assert not is_convertible(Annotated[list[int], msgspec.Meta(ge=1)])
 
 
 def test_names_are_as_written():
-    assert name_of(int) == "int"
-    assert name_of(list[int]) == "list[int]"
+    assert hint_name(int) == "int"
+    assert hint_name(list[int]) == "list[int]"

@@ -1,4 +1,4 @@
-"""Every revision of the protocol ever published; the only place that knows their dates."""
+"""All published revisions of the protocol; the only package that knows their dates."""
 
 from __future__ import annotations
 

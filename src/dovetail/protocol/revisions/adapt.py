@@ -1,4 +1,4 @@
-"""What values become on a revision that cannot carry them as they are."""
+"""Conversion of values to a revision that cannot carry them as they are."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def adapters(
     if "resource_link" not in content_types:
         table[ResourceLink] = _link_as_text
     if "tool_use" not in content_types:
-        spoken = content_types - {"resource"}
-        table[CreateMessageParams] = lambda value: _plain_messages(value, spoken)
-        table[CreateMessageResult] = lambda value: _plain_answer(value, spoken)
+        supported = content_types - {"resource"}
+        table[CreateMessageParams] = lambda value: _plain_messages(value, supported)
+        table[CreateMessageResult] = lambda value: _plain_answer(value, supported)
     if "url" not in known.get("ElicitationCapability", ()):
         table[ClientCapabilities] = _without_url_elicitation
     return table
@@ -76,17 +76,17 @@ def _with_object_in_sampling(result: ToolResultContent) -> ToolResultContent:
 
 
 def _without_structured(result: CallToolResult) -> CallToolResult:
-    """Say in which form the text twin holds the value; without any text, make the twin."""
+    """Mark in which form the text block has the value; add one if there is no text."""
     if result.structured_content is msgspec.UNSET:
         return result
-    value, twin = result.data, result.first_text()
-    if twin is None:
+    value, text = result.data, result.first_text()
+    if text is None:
         content = [*result.content, Text(msgspec.json.encode(value).decode())]
         return replace(result, content=content, meta=_marked(result.meta, "json"))
-    if value == twin:
+    if value == text:
         return replace(result, meta=_marked(result.meta, "text"))
     try:
-        same = msgspec.json.decode(twin) == value
+        same = msgspec.json.decode(text) == value
     except (msgspec.DecodeError, RecursionError):
         same = False
     return replace(result, meta=_marked(result.meta, "json")) if same else result
@@ -108,18 +108,18 @@ def _link_as_text(link: ResourceLink) -> Text:
     return Text(text, link.annotations, meta=link.meta, extra=link.extra)
 
 
-def _plain_messages(params: CreateMessageParams, spoken: frozenset[str]) -> CreateMessageParams:
-    """Before sampling with tools a message held one block: several blocks become several messages."""
+def _plain_messages(params: CreateMessageParams, supported: frozenset[str]) -> CreateMessageParams:
+    """Before sampling with tools, a message had one block: several blocks become several messages."""
     messages = [
-        replace(message, content=_plain_block(block, spoken))
+        replace(message, content=_plain_block(block, supported))
         for message in params.messages
         for block in _blocks(message.content)
     ]
     return replace(params, messages=messages)
 
 
-def _plain_answer(result: CreateMessageResult, spoken: frozenset[str]) -> CreateMessageResult:
-    blocks = [_plain_block(block, spoken) for block in _blocks(result.content)]
+def _plain_answer(result: CreateMessageResult, supported: frozenset[str]) -> CreateMessageResult:
+    blocks = [_plain_block(block, supported) for block in _blocks(result.content)]
     if len(blocks) == 1:
         return replace(result, content=blocks[0])
     texts = [block.text if isinstance(block, Text) else _named(block) for block in blocks]
@@ -130,14 +130,14 @@ def _blocks(content: SamplingContent | list[SamplingContent]) -> list[SamplingCo
     return content if isinstance(content, list) else [content]
 
 
-def _plain_block(block: SamplingContent, spoken: frozenset[str]) -> SamplingContent:
-    if isinstance(block, Text | Image) or (isinstance(block, Audio) and "audio" in spoken):
+def _plain_block(block: SamplingContent, supported: frozenset[str]) -> SamplingContent:
+    if isinstance(block, Text | Image) or (isinstance(block, Audio) and "audio" in supported):
         return block
     return Text(_named(block))
 
 
 def _named(block: SamplingContent | Content) -> str:
-    """A block in words, for a peer that knows no such block."""
+    """A block as text, for a peer that does not support its type."""
     if isinstance(block, Text):
         return block.text
     if isinstance(block, ToolUse):
@@ -150,7 +150,7 @@ def _named(block: SamplingContent | Content) -> str:
 
 
 def _without_url_elicitation(capabilities: ClientCapabilities) -> ClientCapabilities:
-    """A client that can open pages only cannot show the forms that elicitation means on older revisions."""
+    """Drop elicitation of a client that supports only URLs: on older revisions the capability means forms."""
     elicitation = capabilities.elicitation
     if elicitation is None or elicitation.url is None or elicitation.form is not None:
         return capabilities

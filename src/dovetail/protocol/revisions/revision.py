@@ -1,4 +1,4 @@
-"""One revision of the protocol as a value: what may be said, who says it, and how it looks on the wire."""
+"""A revision of the protocol as a value: its methods, their directions, and the wire format."""
 
 from __future__ import annotations
 
@@ -17,51 +17,51 @@ Side = Literal["client", "server"]
 
 
 class Method(msgspec.Struct, frozen=True):
-    """A request or, without a result, a notification."""
+    """A request, or a notification if it has no result."""
 
     name: str
     sender: Literal["client", "server", "both"]
     params: type[Value]
     result: type[Value] | None = None
     as_task: bool = False
-    """It may be asked for, and then be answered, as a task (2025-11-25 basic/utilities/tasks)."""
+    """The request may run as a task (2025-11-25 basic/utilities/tasks)."""
 
 
 class Revision(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """A revision of the protocol; everything outside this package asks it and compares no dates."""
+    """A revision of the protocol. Code outside this package uses these attributes and never compares dates."""
 
     name: str
     era: Literal["handshake", "envelope"]
     methods: Mapping[str, Method]
     inputs: Mapping[str, Method]
-    """Requests that travel inside an `input_required` result instead of by themselves."""
+    """Requests that are sent inside an `input_required` result instead of directly."""
     outcomes: Mapping[str, type[Value]]
-    """What a result is when its `resultType` is not "complete"."""
+    """The types of results whose `resultType` is not "complete", by `resultType`."""
     known: Mapping[str, frozenset[str]]
     """The wire fields of each type, by the name of its class."""
     content_types: frozenset[str]
     batching: bool
     null_id: bool
-    """An error without a readable id carries the id null; otherwise none at all."""
+    """An error response without a readable id has the id null; otherwise it has none."""
     server_requests: Literal["direct", "rounds"]
     cancels: frozenset[Side]
-    """Who may send `notifications/cancelled`; a server of the envelope era only to end a subscription."""
+    """The sides that may send `notifications/cancelled`; a server of the envelope era only to end a subscription."""
     progress_from: frozenset[Side]
     structured: Literal["absent", "object", "any"]
-    """What structured content may be."""
+    """The types that structured content may have."""
     form: Literal["absent", "plain", "rich"]
-    """What a form may ask for: `plain` has no choice of several, no titled options, defaults for booleans."""
+    """The kind of forms: `plain` has no multiple choice, no titled options, and defaults for booleans only."""
     bad_arguments: Literal["error", "result"]
-    """A tool call whose arguments do not fit is answered with a JSON-RPC error, or with a result to read."""
+    """A tool call with invalid arguments gets a JSON-RPC error, or a result with `isError`."""
     not_found_code: int
     foreign_codes: frozenset[int]
-    """Error codes that nobody may send: of other revisions, or kept for later ones."""
+    """Error codes that must not be sent: those of other revisions, or reserved."""
     cacheable: frozenset[str]
-    """Methods whose complete result carries `ttlMs` and `cacheScope`."""
+    """Methods whose complete result has `ttlMs` and `cacheScope`."""
     result_type: bool
     session_header: bool
     version_header: bool
-    """HTTP requests name the revision in `MCP-Protocol-Version`."""
+    """HTTP requests have the header `MCP-Protocol-Version`."""
     resumable: bool
     sse_polling: bool
     required_headers: bool
@@ -85,9 +85,9 @@ class Revision(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         without_types: Iterable[str] = (),
         **changes: object,
     ) -> Revision:
-        """The same revision with methods, fields and types added or taken away, and other attributes changed.
+        """A copy with methods, fields and types added or removed, and other attributes changed.
 
-        Fields are named as on the wire and separated by blanks, by class: `{"Tool": "title icons"}`.
+        Fields are given by class, with their wire names separated by spaces: `{"Tool": "title icons"}`.
         """
         table = {name: method for name, method in self.methods.items() if name not in set(without_methods)}
         table.update((method.name, method) for method in methods)
@@ -101,11 +101,11 @@ class Revision(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         return msgspec.structs.replace(self, methods=table, known=known, **changes)
 
     def code_of(self, code: int) -> int:
-        """The code that an error has on this wire: one that nobody may send here is an internal error."""
+        """The code of an error on this revision: a code that must not be sent becomes an internal error."""
         return INTERNAL_ERROR if code in self.foreign_codes else code
 
     def accept(self, sender: Side, method: str, params: dict[str, Any]) -> Value:
-        """The params of a request or notification that `sender` may send, as a value."""
+        """Load the params of a request or notification; raises `ProtocolError` if `sender` may not send it."""
         entry = self.methods.get(method)
         if entry is None or entry.sender not in (sender, "both"):
             raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method}")
@@ -115,11 +115,11 @@ class Revision(msgspec.Struct, frozen=True, eq=False, kw_only=True):
             raise ProtocolError(INVALID_PARAMS, f"Invalid params: {problem}") from None
 
     def emit(self, value: Value) -> dict[str, Any]:
-        """The value as this revision writes it: without fields it does not know, in content it knows."""
+        """The value in the wire format of this revision, without fields and content types that it does not have."""
         return self._serializer.write(value)
 
     def emit_result(self, method: str, value: Value) -> dict[str, Any]:
-        """The result of a request, stamped with what every result of this revision carries."""
+        """The result of a request, with the fields that every result has on this revision."""
         out = self._serializer.write(value)
         if self.result_type and method not in self.inputs:
             kind = out.setdefault("resultType", "complete")
@@ -129,10 +129,9 @@ class Revision(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         return out
 
     def load_result(self, method: str, obj: object) -> Value:
-        """The result that a reply to `method` holds; an interim result where the reply is one.
+        """Load the result in a response to `method`, which may be an interim result such as `input_required`.
 
-        A reply that does not fit raises `RemoteError`: the peer answered, but not as it must.
-        A `resultType` that nobody announced is invalid (2026-07-28 basic, "ResultType").
+        Raises `RemoteError` for an invalid result, and for an unknown `resultType` (2026-07-28 basic, "ResultType").
         """
         try:
             return load(self._result_kind(method, obj), obj)

@@ -1,4 +1,4 @@
-"""Output schemas of bare values, for revisions where structured content is an object."""
+"""Wrapping of output schemas, for revisions where structured content must be an object."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ _SHARED = ("$schema", "$defs", "definitions")
 
 
 def is_object_schema(schema: dict[str, Any]) -> bool:
-    """Whether values of this schema travel as they are on every revision with structured content."""
+    """True if values of this schema are objects, which need no wrapping."""
     return schema.get("type") == "object"
 
 
 def wrap_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema of `{"result": value}`; what is shared by name moves to the top, where its names point."""
+    """The schema of `{"result": value}`; definitions move to the top, where references look for them."""
     if "$id" in schema:
-        # Such a schema is a document of its own: its references stay inside it.
+        # Such a schema is a separate document: its references are relative to it.
         shared = {key: schema[key] for key in ("$schema",) if key in schema}
         inner = schema
     else:
@@ -26,7 +26,7 @@ def wrap_schema(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _moved(part: Any) -> Any:
-    """A part of the schema, with its references to the root and below led to the new place."""
+    """A part of the schema, with its references to the root and below adjusted to the new place."""
     if isinstance(part, list):
         return [_moved(item) for item in cast("list[Any]", part)]
     if isinstance(part, dict):

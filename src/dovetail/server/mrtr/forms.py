@@ -1,4 +1,4 @@
-"""Forms from types: what a person is asked to fill in, and the value that comes out of it."""
+"""Elicitation forms from Python types: the schema for the client, and conversion of the user's answer."""
 
 from __future__ import annotations
 
@@ -17,50 +17,50 @@ from dovetail.schema.form_check import check_form
 from dovetail.schema.forms import CompiledForm, flat_field
 from dovetail.server.signatures import docstring
 from dovetail.server.signatures.opaque_types import decode
-from dovetail.server.signatures.param import Param, merged
-from dovetail.server.signatures.schema import Reader
-from dovetail.server.signatures.type_support import Reading, Unsupported, name_of
+from dovetail.server.signatures.param import Param, merge_metadata
+from dovetail.server.signatures.schema import HintReader
+from dovetail.server.signatures.type_support import HintSchema, Unsupported, hint_name
 from dovetail.types.serialization import integers_from_floats
 
 Email: TypeAlias = typing.Annotated[str, Param(extra={"format": "email"})]
 Url: TypeAlias = typing.Annotated[str, Param(extra={"format": "uri"})]
 
-_SHOWN_AS: dict[str, Any] = {"number": float, "array": list}
-"""What a default becomes where msgspec would write it differently: a Decimal as text, a tuple as one."""
+_DEFAULT_TYPES: dict[str, Any] = {"number": float, "array": list}
+"""Conversions of defaults that msgspec would write in another type: a Decimal as a string, a tuple."""
 
-LONE = "value"
-"""The name of the field when a form asks for a single value, such as `int`."""
+SINGLE_VALUE = "value"
+"""The name of the field in a form for a single value, such as `int`."""
 
 
 class Field(NamedTuple):
-    """A field of a form and how its answer becomes a value."""
+    """A field of a form, with the conversion of its answer."""
 
     schema: dict[str, Any]
     required: bool
     nullable: bool
     values: dict[str, Any]
-    """What the choices stand for, where that is not the string that is chosen."""
+    """The values of the choices by their strings, if they are not strings themselves."""
 
 
 class Form:
-    """A form in the style of the newest revision, and the type its answer is turned into."""
+    """A form in the style of the newest revision, and the type that its answer is converted to."""
 
-    __slots__ = ("_fields", "_lone", "_reading", "compiled", "schema")
+    __slots__ = ("_fields", "_is_single", "_reading", "compiled", "schema")
 
-    def __init__(self, schema: dict[str, Any], fields: dict[str, Field], reading: Reading | None, lone: bool):
+    def __init__(self, schema: dict[str, Any], fields: dict[str, Field], reading: HintSchema | None, is_single: bool):
         self.schema = schema
         self.compiled = CompiledForm(schema)
         self._fields = fields
         self._reading = reading
-        self._lone = lone
+        self._is_single = is_single
 
     def load(self, content: dict[str, Any]) -> Any:
-        """The value that was filled in; raises InvalidAnswer listing every problem.
+        """Convert the user's answer; raises InvalidAnswer with every problem.
 
-        A field left blank with null, as some clients do, counts as left out.
+        A field that is null, as some clients send blank fields, counts as left out.
         """
         blank = {name for name, value in content.items() if value is None}
-        # An older client has not seen the defaults, so that they are filled in here as well.
+        # On older revisions the client does not see the defaults, so that they are filled in here as well.
         given = self.compiled.fill_defaults({name: content[name] for name in content if name not in blank})
         problems = self.compiled.problems(given)
         for name, field in self.schema["properties"].items():
@@ -76,56 +76,56 @@ class Form:
             if field.nullable and (name in blank or (field.required and name not in given)):
                 given[name] = None
             elif name in given:
-                given[name] = _meant(field, given[name])
-        return self._converted(self._reading, given[LONE] if self._lone else given)
+                given[name] = _chosen_values(field, given[name])
+        return self._converted(self._reading, given[SINGLE_VALUE] if self._is_single else given)
 
-    def _converted(self, reading: Reading, given: Any) -> Any:
+    def _converted(self, reading: HintSchema, given: Any) -> Any:
         try:
             return msgspec.convert(given, reading.wire, dec_hook=decode)
         except msgspec.ValidationError as error:
-            found = [conversion_error(error)]
+            problems = [conversion_error(error)]
             if reading.model is not None:
-                found = [with_path(path, text) for path, text in reading.model.problems(given)] or found
-            raise InvalidAnswer(f"The answer does not fit the form: {'; '.join(found)}") from error
+                problems = [with_path(path, text) for path, text in reading.model.problems(given)] or problems
+            raise InvalidAnswer(f"The answer does not fit the form: {'; '.join(problems)}") from error
 
 
 def form_for(kind: Any) -> Form:
     """The form for a type with fields, for a single value such as `int`, or for a schema written by hand.
 
-    None is a form without fields, which asks for consent only. Raises LocalError naming a field that a form
-    cannot have.
+    None is a form without fields, which asks for consent only. Raises LocalError naming a field that is not allowed
+    in a form.
     """
     if kind is None:
         kind = {"type": "object", "properties": {}}
     if isinstance(kind, dict):
         schema = cast("dict[str, Any]", kind)
         check_form(schema)
-        return Form(schema, {}, None, lone=False)
+        return Form(schema, {}, None, is_single=False)
     try:
         hash(kind)
     except TypeError:
         return _form(kind)
-    return _remembered(kind, str(kind))
+    return _cached_form(kind, str(kind))
 
 
 def _form(kind: Any) -> Form:
-    name = name_of(kind)
-    reader = Reader("input")
+    name = hint_name(kind)
+    reader = HintReader("input")
     try:
         reading = reader.read(kind)
     except Unsupported as error:
         raise LocalError(f"{name} makes no form: {error}") from error
     root = reader.definitions.rooted(reading.schema)
-    lone = root.get("type") != "object"
-    if not lone and "properties" not in root:
-        raise LocalError(f"{name} makes no form: it does not say which fields it has")
-    if lone:
+    is_single = root.get("type") != "object"
+    if not is_single and "properties" not in root:
+        raise LocalError(f"{name} makes no form: it has no fields")
+    if is_single:
         schema, nullable = flat_field(root, root)
-        fields = {LONE: _field(schema, kind, True, nullable)}
+        fields = {SINGLE_VALUE: _field(schema, kind, True, nullable)}
     elif reading.model is not None:
-        fields = _of_model(kind, root)
+        fields = _fields_of_model(kind, root)
     else:
-        fields = _of_class(kind)
+        fields = _fields_of_class(kind)
     form: dict[str, Any] = {"type": "object", "properties": {key: f.schema for key, f in fields.items()}}
     required = [key for key, field in fields.items() if field.required and not field.nullable]
     if required:
@@ -134,47 +134,49 @@ def _form(kind: Any) -> Form:
         check_form(form)
     except LocalError as error:
         raise LocalError(f"{name} makes no form: {error}") from error
-    return Form(form, fields, reading, lone)
+    return Form(form, fields, reading, is_single)
 
 
 @functools.lru_cache(maxsize=512)
-def _remembered(kind: Any, _written: str) -> Form:
-    # Hints that list the same options in another order are equal, but not the same form.
+def _cached_form(kind: Any, _written: str) -> Form:
+    # Hints with the same options in another order are equal, but are different forms.
     return _form(kind)
 
 
-def _of_model(kind: Any, root: dict[str, Any]) -> dict[str, Field]:
-    """The fields of a class that pydantic reads: its schema is the truth, the hints only name options."""
+def _fields_of_model(kind: Any, root: dict[str, Any]) -> dict[str, Field]:
+    """The fields of a pydantic class: its schema decides, the hints only give names of options."""
     hints: dict[str, Any] = {}
-    with contextlib.suppress(NameError):  # a local class that pydantic could resolve when it was made
+    with contextlib.suppress(NameError):  # a local class, which pydantic could resolve when it was defined
         hints = typing.get_type_hints(kind, include_extras=True)
     required = root.get("required", [])
     fields: dict[str, Field] = {}
     for name, written in root["properties"].items():
         schema, nullable = _flat(kind, name, written, root)
-        said = merged([m for m in getattr(hints.get(name), "__metadata__", ()) if isinstance(m, Param)])
-        if said.limits():
-            raise LocalError(f"{name_of(kind)}: {name} is pydantic's: give limits with pydantic.Field, not Param")
-        fields[name] = _field(schema | said.notes(), hints.get(name), name in required, nullable)
+        param = merge_metadata([m for m in getattr(hints.get(name), "__metadata__", ()) if isinstance(m, Param)])
+        if param.limits():
+            raise LocalError(
+                f"{hint_name(kind)}: {name} is a pydantic field: give limits with pydantic.Field, not Param"
+            )
+        fields[name] = _field(schema | param.notes(), hints.get(name), name in required, nullable)
     return fields
 
 
-def _of_class(kind: Any) -> dict[str, Field]:
+def _fields_of_class(kind: Any) -> dict[str, Field]:
     """The fields of a dataclass, TypedDict, attrs class or msgspec struct."""
     import msgspec.inspect as describe
 
     hints = typing.get_type_hints(kind, include_extras=True)
-    told = docstring.parse(_doc(kind)).parameters
+    descriptions = docstring.parse(_doc(kind)).parameters
     fields: dict[str, Field] = {}
     for entry in cast("describe.StructType", describe.type_info(kind)).fields:
-        hint = _unwrapped(hints[entry.name])
-        reader = Reader("input")
+        hint = _without_qualifiers(hints[entry.name])
+        reader = HintReader("input")
         reading = reader.read(hint)
         schema, nullable = _flat(kind, entry.name, reading.schema, {"$defs": reader.definitions.bodies})
-        if merged(getattr(hint, "__metadata__", ())).title is None:
+        if merge_metadata(getattr(hint, "__metadata__", ())).title is None:
             schema.pop("title", None)
-        if entry.name in told:
-            schema.setdefault("description", told[entry.name])
+        if entry.name in descriptions:
+            schema.setdefault("description", descriptions[entry.name])
         default = _default(entry, schema)
         if default is not None:
             schema["default"] = default
@@ -186,11 +188,11 @@ def _flat(kind: Any, name: str, written: Any, root: dict[str, Any]) -> tuple[dic
     try:
         return flat_field(written, root)
     except LocalError as error:
-        raise LocalError(f"{name_of(kind)}: {name}: {error}") from error
+        raise LocalError(f"{hint_name(kind)}: {name}: {error}") from error
 
 
 def _default(entry: Any, schema: dict[str, Any]) -> Any:
-    """The default to show; one that is made anew each time is shown for lists only, where it cannot vary much."""
+    """The default to show; a default factory counts for lists only, where it hardly varies."""
     default = entry.default
     if default is msgspec.NODEFAULT:
         if entry.default_factory is msgspec.NODEFAULT or schema.get("type") != "array":
@@ -199,13 +201,15 @@ def _default(entry: Any, schema: dict[str, Any]) -> Any:
     if default is None:
         return None
     try:
-        return msgspec.convert(msgspec.to_builtins(default), _SHOWN_AS.get(str(schema.get("type")), Any), strict=False)
+        return msgspec.convert(
+            msgspec.to_builtins(default), _DEFAULT_TYPES.get(str(schema.get("type")), Any), strict=False
+        )
     except (TypeError, ValueError):
-        return None  # what JSON cannot show is still a default
+        return None  # a default that JSON cannot represent still applies
 
 
-def _unwrapped(hint: Any) -> Any:
-    """A field's hint without what only says whether it must be there."""
+def _without_qualifiers(hint: Any) -> Any:
+    """A field's hint without Required, NotRequired and ClassVar."""
     wrappers = (typing.Required, typing.NotRequired, typing.ClassVar)
     while typing.get_origin(hint) in wrappers:
         hint = typing.get_args(hint)[0]
@@ -222,50 +226,50 @@ def _field(schema: dict[str, Any], hint: Any, required: bool, nullable: bool) ->
     if "enum" not in place:
         return Field(schema, required, nullable, {})
     kind = _enumeration(hint)
-    listed: list[Any] = place["enum"]
+    options_listed: list[Any] = place["enum"]
     names: list[str] | None = place.pop("enumNames", None)
     values: dict[str, Any] = {}
-    if not all(isinstance(value, str) for value in listed):
-        values = _named(kind, listed)
+    if not all(isinstance(value, str) for value in options_listed):
+        values = _values_by_choice(kind, options_listed)
     labels = _labels(kind, values) if kind is not None else None
-    words = list(values) or listed
+    choices = list(values) or options_listed
     if names is None and labels is not None:
-        names = [labels[values.get(word, word)] for word in words]
-    options: dict[str, Any] = {"type": "string", "enum": words}
-    if names is not None and len(names) == len(words):
-        titled = [{"const": word, "title": name} for word, name in zip(words, names, strict=True)]
+        names = [labels[values.get(choice, choice)] for choice in choices]
+    options: dict[str, Any] = {"type": "string", "enum": choices}
+    if names is not None and len(names) == len(choices):
+        titled = [{"const": choice, "title": name} for choice, name in zip(choices, names, strict=True)]
         options = {"anyOf": titled} if place is not schema else {"type": "string", "oneOf": titled}
     rest = {key: value for key, value in place.items() if key not in ("type", "enum")}
     shaped = {**options, **rest} if place is schema else {**schema, "items": options}
     if "default" in shaped and values:
-        shaped["default"] = _said(values, shaped["default"])
+        shaped["default"] = _default_as_choice(values, shaped["default"])
     return Field(shaped, required, nullable, values)
 
 
-def _named(kind: type[enum.Enum] | None, listed: list[Any]) -> dict[str, Any]:
-    """Options that are no strings, by strings: the names of an enumeration, or the numbers written out."""
+def _values_by_choice(kind: type[enum.Enum] | None, options_listed: list[Any]) -> dict[str, Any]:
+    """Options that are not strings, by strings: the names of an enumeration, or the numbers as text."""
     if kind is not None:
-        return {member.name: member.value for member in kind if member.value in listed}
-    words = {json_preview(value).strip('"'): value for value in listed}
-    # Yes and no are a boolean field, and 1 beside "1" could not be told apart: `check_form` refuses them.
-    clear = len(words) == len(listed) and not any(isinstance(value, bool) for value in listed)
-    return words if clear else {}
+        return {member.name: member.value for member in kind if member.value in options_listed}
+    choices = {json_preview(value).strip('"'): value for value in options_listed}
+    # Booleans are a field type of their own, and 1 and "1" would be ambiguous: `check_form` refuses them.
+    clear = len(choices) == len(options_listed) and not any(isinstance(value, bool) for value in options_listed)
+    return choices if clear else {}
 
 
 def _labels(kind: type[enum.Enum], values: dict[str, Any]) -> dict[Any, str] | None:
-    """How each member is shown, by value: its `title`, else its name; None when that tells nothing new."""
+    """The label of each member, by value: its `title`, else its name; None if the labels add nothing."""
     labels: dict[Any, str] = {}
     new = False
     for member in kind:
         title = getattr(member, "title", None)
         own = isinstance(title, str)
         sent = member.name if values else str(member.value)
-        new = new or own or _bare(member.name) != _bare(sent)
+        new = new or own or _letters(member.name) != _letters(sent)
         labels[member.value] = title if own else member.name.replace("_", " ").capitalize()
     return labels if new else None
 
 
-def _bare(text: str) -> str:
+def _letters(text: str) -> str:
     return "".join(char for char in text.lower() if char.isalnum())
 
 
@@ -275,20 +279,20 @@ def _enumeration(hint: Any) -> type[enum.Enum] | None:
         return cast("type[enum.Enum]", hint)
     if typing.get_origin(hint) is typing.Literal:
         return None
-    found = [kind for arg in typing.get_args(hint) if (kind := _enumeration(arg)) is not None]
-    return found[0] if len(found) == 1 else None
+    kinds = [kind for arg in typing.get_args(hint) if (kind := _enumeration(arg)) is not None]
+    return kinds[0] if len(kinds) == 1 else None
 
 
-def _meant(field: Field, answer: Any) -> Any:
+def _chosen_values(field: Field, answer: Any) -> Any:
     if not field.values:
         return answer
     if isinstance(answer, list):
-        return [field.values[word] for word in cast("list[str]", answer)]
+        return [field.values[choice] for choice in cast("list[str]", answer)]
     return field.values[answer]
 
 
-def _said(values: dict[str, Any], default: Any) -> Any:
-    words = {value: word for word, value in values.items()}
+def _default_as_choice(values: dict[str, Any], default: Any) -> Any:
+    choices = {value: choice for choice, value in values.items()}
     if isinstance(default, list):
-        return [words.get(value, value) for value in cast("list[Any]", default)]
-    return words.get(default, default)
+        return [choices.get(value, value) for value in cast("list[Any]", default)]
+    return choices.get(default, default)

@@ -1,1 +1,1 @@
-"""From type hints to schemas, and from JSON to arguments: everything about a signature, found out once."""
+"""Signatures of handlers: schemas from type hints, and binding of JSON arguments; analysed once at registration."""

@@ -1,4 +1,4 @@
-"""Docstrings: what a function does, and what it says about each parameter."""
+"""Docstring parser: description of a function, and of its parameters."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ _NUMPY_ENTRY = re.compile(r"((?:\*{0,2}\w+)(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?$")
 _NUMPY_PARAMETERS = frozenset({"parameters", "other parameters", "keyword arguments"})
 
 
-class Doc(NamedTuple):
-    """A docstring taken apart: the text without its parameter section, and the parameters' descriptions."""
+class ParsedDocstring(NamedTuple):
+    """A parsed docstring: the text without its parameter section, and the descriptions of parameters."""
 
     text: str
     parameters: dict[str, str]
 
 
-def parse(doc: str | None) -> Doc:
-    """Take a docstring apart; Google, NumPy and Sphinx style are understood, also mixed.
+def parse(doc: str | None) -> ParsedDocstring:
+    """Parse a docstring in Google, NumPy or Sphinx style, also mixed.
 
     The docstring is expected without its common indent, as `inspect.getdoc` returns it.
     """
     if not doc:
-        return Doc("", {})
+        return ParsedDocstring("", {})
     # Most docstrings have no section at all.
     if ":" not in doc and "---" not in doc:
-        return Doc(doc.strip(), {})
+        return ParsedDocstring(doc.strip(), {})
     lines = doc.expandtabs().splitlines()
     kept: list[str] = []
-    found: dict[str, str] = {}
+    parameters: dict[str, str] = {}
     at = 0
     while at < len(lines):
         line = lines[at]
         if _GOOGLE.match(line):
-            at = _google(lines, at + 1, found)
+            at = _google(lines, at + 1, parameters)
         elif line.strip().lower() in _NUMPY_PARAMETERS and _underlined(lines, at):
-            at = _numpy(lines, at + 2, found)
+            at = _numpy(lines, at + 2, parameters)
         elif (entry := _SPHINX.match(line.strip())) is not None:
-            at = _sphinx(lines, at, entry, found)
+            at = _sphinx(lines, at, entry, parameters)
         elif line.strip().startswith(":type "):
             at += 1
         else:
             kept.append(line)
             at += 1
-    return Doc(re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip(), found)
+    return ParsedDocstring(re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip(), parameters)
 
 
 def _underlined(lines: list[str], at: int) -> bool:
@@ -59,8 +59,8 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _google(lines: list[str], at: int, found: dict[str, str]) -> int:
-    """Indented entries `name (type): text`, deeper lines going on with the text."""
+def _google(lines: list[str], at: int, parameters: dict[str, str]) -> int:
+    """Read indented entries `name (type): text`; deeper lines continue the text."""
     depth = 0
     name = ""
     while at < len(lines):
@@ -73,15 +73,15 @@ def _google(lines: list[str], at: int, found: dict[str, str]) -> int:
             entry = _ENTRY.match(line.strip()) if indent <= depth else None
             if entry is not None:
                 name = entry[1]
-                found[name] = (entry[2] or "").strip()
+                parameters[name] = (entry[2] or "").strip()
             elif name:
-                found[name] = f"{found[name]} {line.strip()}".strip()
+                parameters[name] = f"{parameters[name]} {line.strip()}".strip()
         at += 1
     return at
 
 
-def _numpy(lines: list[str], at: int, found: dict[str, str]) -> int:
-    """Entries `name : type` without indent, their text indented below, up to the next underlined title."""
+def _numpy(lines: list[str], at: int, parameters: dict[str, str]) -> int:
+    """Read entries `name : type` without indent, with their text indented below, up to the next underlined title."""
     names: list[str] = []
     while at < len(lines):
         line = lines[at]
@@ -92,16 +92,16 @@ def _numpy(lines: list[str], at: int, found: dict[str, str]) -> int:
             if entry is None:
                 break
             names = [name.strip().lstrip("*") for name in entry[1].split(",")]
-            found.update(dict.fromkeys(names, ""))
+            parameters.update(dict.fromkeys(names, ""))
         elif line.strip():
             for name in names:
-                found[name] = f"{found[name]} {line.strip()}".strip()
+                parameters[name] = f"{parameters[name]} {line.strip()}".strip()
         at += 1
     return at
 
 
-def _sphinx(lines: list[str], at: int, entry: re.Match[str], found: dict[str, str]) -> int:
-    """A field `:param type name: text`, indented lines going on with the text."""
+def _sphinx(lines: list[str], at: int, entry: re.Match[str], parameters: dict[str, str]) -> int:
+    """Read a field `:param type name: text`; indented lines continue the text."""
     name = entry[2].split()[-1].lstrip("*") if entry[2].split() else ""
     text = [entry[3].strip()]
     at += 1
@@ -111,5 +111,5 @@ def _sphinx(lines: list[str], at: int, entry: re.Match[str], found: dict[str, st
         text.append(lines[at].strip())
         at += 1
     if name:
-        found[name] = " ".join(text).strip()
+        parameters[name] = " ".join(text).strip()
     return at

@@ -1,4 +1,4 @@
-"""A callable looked at once: its parameters with resolved hints, what it returns, whether it awaits."""
+"""Inspection of callables: parameters with resolved type hints, return hint, sync or async."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONL
 
 
 class Parameter(msgspec.Struct, frozen=True):
-    """One parameter that a peer fills."""
+    """One parameter that the caller sets."""
 
     name: str
     hint: Any
     default: Any
 
 
-class Shape(msgspec.Struct, frozen=True):
-    """What a callable takes and gives."""
+class CallableSignature(msgspec.Struct, frozen=True):
+    """The signature of a callable, with resolved hints."""
 
     name: str
     parameters: tuple[Parameter, ...]
     rest: Any
-    """The hint of `**kwargs`, or REQUIRED when the callable has none."""
+    """The hint of `**kwargs`, or REQUIRED if the callable has none."""
     returns: Any
-    """The hint of the result, or REQUIRED when there is none."""
+    """The hint of the result, or REQUIRED if there is none."""
     context_name: str | None
     is_async: bool
     doc: str | None
     reserved: frozenset[str]
-    """Names of parameters that a peer must not fill."""
+    """Names of parameters that a peer must not set."""
 
 
-def look(fn: Callable[..., Any], context_type: type) -> Shape:
-    """Find out what a callable needs; raises LocalError naming a parameter that cannot be filled by name."""
-    core, held = _core(fn)
+def look(fn: Callable[..., Any], context_type: type) -> CallableSignature:
+    """Inspect a callable; raises LocalError for a parameter that cannot be passed by name."""
+    core, fixed = _core(fn)
     name = getattr(core, "__qualname__", None) or type(fn).__qualname__
     if inspect.isgeneratorfunction(core) or inspect.isasyncgenfunction(core):
         raise LocalError(f"{name}() is a generator; return a list instead")
@@ -61,8 +61,8 @@ def look(fn: Callable[..., Any], context_type: type) -> Shape:
     context_name: str | None = None
     rest: Any = REQUIRED
     for parameter in signature.parameters.values():
-        # What a partial has fixed is its author's, and may be a secret: no peer sees or sets it.
-        if parameter.name in held:
+        # Arguments fixed by a partial belong to the author, and may be secret: no peer sees or sets them.
+        if parameter.name in fixed:
             continue
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
             annotated = parameter.annotation is not REQUIRED
@@ -72,11 +72,11 @@ def look(fn: Callable[..., Any], context_type: type) -> Shape:
         hint = hints.resolve(parameter.name, parameter.annotation)
         if hint is _CONTEXT or _is_context(hint, context_type):
             if context_name is not None:
-                raise LocalError(f"{name}() asks for the context twice: {context_name} and {parameter.name}")
+                raise LocalError(f"{name}() has two context parameters: {context_name} and {parameter.name}")
             context_name = parameter.name
             continue
         parameters.append(_parameter(name, parameter.name, hint, parameter.default))
-    return Shape(
+    return CallableSignature(
         name, tuple(parameters), rest, hints.resolve("return", signature.return_annotation), context_name,
         inspect.iscoroutinefunction(core), inspect.getdoc(core) or _class_doc(fn),
         frozenset() if rest is REQUIRED else _own_names(core).difference(p.name for p in parameters),
@@ -84,7 +84,7 @@ def look(fn: Callable[..., Any], context_type: type) -> Shape:
 
 
 def _class_doc(fn: Any) -> str | None:
-    """What the class of a callable object says, when its `__call__` says nothing."""
+    """The docstring of the class of a callable object, for a `__call__` without one."""
     return None if inspect.isroutine(fn) or isinstance(fn, functools.partial) else inspect.getdoc(fn.__class__)
 
 
@@ -95,14 +95,14 @@ def _own_names(core: Any) -> frozenset[str]:
 
 def _core(fn: Callable[..., Any]) -> tuple[Any, frozenset[str]]:
     """The function inside partials, methods and callable objects, and the names that partials fix."""
-    held: set[str] = set()
+    fixed: set[str] = set()
     core: Any = fn
     while isinstance(core, functools.partial):
-        held.update(core.keywords)
+        fixed.update(core.keywords)
         core = core.func
     if not inspect.isroutine(core) and not isinstance(core, type):
         core = type(core).__call__
-    return core, frozenset(held)
+    return core, frozenset(fixed)
 
 
 def _refuse_unnamed(name: str, parameter: inspect.Parameter) -> None:
@@ -127,7 +127,7 @@ def _parameter(owner: str, name: str, hint: Any, default: Any) -> Parameter:
         hint = typing.Annotated[hint, field]
         default = REQUIRED if default is ... else default
     if default is None and not _allows_none(hint):
-        hint = Union[hint, None]  # noqa: UP007 - `x: int = None` means what its author meant
+        hint = Union[hint, None]  # noqa: UP007 - `x: int = None` is understood as optional
     return Parameter(name, hint, default)
 
 
@@ -152,14 +152,14 @@ def _is_context(hint: Any, context_type: type) -> bool:
 
 
 class _Context:
-    """Stands for the context's type where a name cannot be resolved but can only mean the context."""
+    """Stands for the context type if its name cannot be resolved, but can only mean the context."""
 
 
 _CONTEXT = _Context
 
 
 class _Hints:
-    """Resolves annotations, which are strings under `from __future__ import annotations`."""
+    """Resolves annotations, which are strings with `from __future__ import annotations`."""
 
     def __init__(self, name: str, core: Any, context_type: type) -> None:
         self._name = name
@@ -208,7 +208,7 @@ def _holds_text(annotation: Any) -> bool:
 
 
 def _enclosing(function: Any) -> dict[str, Any]:
-    """The variables a local function sees: its closure and, while it runs, the scope it is made in."""
+    """The variables that a local function can see: its closure and, while it runs, the enclosing function's scope."""
     closure: dict[str, Any] = {}
     code = getattr(function, "__code__", None)
     outer, _, _ = getattr(function, "__qualname__", "").rpartition(".<locals>.")

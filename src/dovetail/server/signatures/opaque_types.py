@@ -1,4 +1,4 @@
-"""Types that msgspec cannot convert to by itself, wrapped so that it asks us."""
+"""Stand-ins for types that msgspec cannot convert to, so that it calls our `dec_hook`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 
 class _Opaque(type):
-    """The class of a stand-in for a type; whatever its reader returns counts as an instance."""
+    """Metaclass of stand-ins; everything that its `read` returns counts as an instance."""
 
     read: Callable[[Any], Any]
 
@@ -18,29 +18,29 @@ class _Opaque(type):
 
 
 class Alternative(msgspec.Struct, frozen=True):
-    """A member of a union: the type to convert to and, if it is an object, the names it knows."""
+    """A member of a union: the type to convert to and, if it is an object, the names of its fields."""
 
     wire: Any
     names: frozenset[str]
 
 
 def opaque(hint: Any, read: Callable[[Any], Any]) -> Any:
-    """A stand-in for a hint whose values `read` makes from JSON; it raises ValueError on a misfit."""
+    """A stand-in for a hint; `read` converts its values from JSON, and raises ValueError for invalid ones."""
     return _Opaque(getattr(hint, "__name__", "Value"), (), {"read": staticmethod(read)})
 
 
 def is_opaque(wire: Any) -> bool:
-    """Whether a type is such a stand-in (msgspec takes them in containers, not in unions)."""
+    """True for a stand-in; msgspec accepts them in containers, not in unions."""
     return isinstance(wire, _Opaque)
 
 
 def decode(kind: type, value: Any) -> Any:
-    """The `dec_hook` for msgspec that knows the stand-ins."""
+    """The `dec_hook` of msgspec for stand-ins."""
     return cast("_Opaque", kind).read(value)
 
 
-def choice(alternatives: Sequence[Alternative], expected: str) -> Any:
-    """A union that msgspec calls ambiguous: the first member that fits, knowing every key if one does."""
+def opaque_union(alternatives: Sequence[Alternative], expected: str) -> Any:
+    """A union that msgspec refuses as ambiguous: the first member that fits, preferably one that has every key."""
 
     def read(value: Any) -> Any:
         fits: list[Any] = []
@@ -49,7 +49,7 @@ def choice(alternatives: Sequence[Alternative], expected: str) -> Any:
                 made = msgspec.convert(value, alternative.wire, str_keys=True, dec_hook=decode)
             except msgspec.ValidationError:
                 continue
-            # Fields that a class does not know are ignored, so {} or {"b": 1} may fit the wrong one.
+            # Unknown fields are ignored, so that {} or {"b": 1} may fit the wrong class.
             if not isinstance(value, dict) or cast("dict[str, Any]", value).keys() <= alternative.names:
                 return made
             fits.append(made)

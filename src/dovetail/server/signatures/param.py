@@ -1,4 +1,4 @@
-"""What an author says about one parameter inside `Annotated[...]`, in one form."""
+"""`Param`: description, limits and header of a parameter in `Annotated[...]`."""
 
 from __future__ import annotations
 
@@ -54,72 +54,72 @@ class Param:
         self.extra = extra
 
     def __repr__(self) -> str:
-        said = ", ".join(f"{n}={getattr(self, n)!r}" for n in self.__slots__ if getattr(self, n) is not None)
-        return f"Param({said})"
+        given = ", ".join(f"{n}={getattr(self, n)!r}" for n in self.__slots__ if getattr(self, n) is not None)
+        return f"Param({given})"
 
     def limits(self) -> dict[str, Any]:
-        """The constraints that were given, by their Python names."""
+        """The given constraints, by their Python names."""
         return {name: value for name in CONSTRAINTS if (value := getattr(self, name)) is not None}
 
     def notes(self) -> dict[str, Any]:
-        """The annotations that were given, by their JSON Schema names."""
-        said: dict[str, Any] = {}
+        """The given annotations, by their JSON Schema names."""
+        notes: dict[str, Any] = {}
         if self.title is not None:
-            said["title"] = self.title
+            notes["title"] = self.title
         if self.description is not None:
-            said["description"] = self.description
+            notes["description"] = self.description
         if self.examples is not None:
-            said["examples"] = list(self.examples)
+            notes["examples"] = list(self.examples)
         if self.extra is not None:
-            said.update(self.extra)
-        return said
+            notes.update(self.extra)
+        return notes
 
 
-def merged(metadata: Sequence[object]) -> Param:
-    """Every remark in `Annotated` metadata as one `Param`; what comes later wins.
+def merge_metadata(metadata: Sequence[object]) -> Param:
+    """Merge the metadata of `Annotated` into one `Param`; later items take precedence.
 
-    Understood are `Param`, `msgspec.Meta`, the `annotated_types` family (by attribute, so that it need not be
-    installed), `Doc` of PEP 727 and a bare string as description. Anything else is for other readers.
+    Supported are `Param`, `msgspec.Meta`, `annotated_types` (by attribute, so that it need not be installed), `Doc` of
+    PEP 727, and a string as description. Anything else is ignored.
     """
-    said = Param()
-    for remark in metadata:
-        if isinstance(remark, str):
-            said.description = remark
-        elif isinstance(remark, (Param, msgspec.Meta)):
-            _copy(remark, said)
-        elif type(remark).__module__.partition(".")[0] == "annotated_types":
-            _copy_annotated(remark, said)
-        elif type(remark).__name__ == "Doc":
-            said.description = getattr(remark, "documentation", said.description)
-    return said
+    merged_param = Param()
+    for item in metadata:
+        if isinstance(item, str):
+            merged_param.description = item
+        elif isinstance(item, (Param, msgspec.Meta)):
+            _copy(item, merged_param)
+        elif type(item).__module__.partition(".")[0] == "annotated_types":
+            _copy_annotated(item, merged_param)
+        elif type(item).__name__ == "Doc":
+            merged_param.description = getattr(item, "documentation", merged_param.description)
+    return merged_param
 
 
-def _copy(remark: Param | msgspec.Meta, said: Param) -> None:
+def _copy(item: Param | msgspec.Meta, merged_param: Param) -> None:
     for name in (*CONSTRAINTS, "title", "description", "examples"):
-        value = getattr(remark, name)
+        value = getattr(item, name)
         if value is not None:
-            setattr(said, name, value)
-    if isinstance(remark, Param):
-        said.header = remark.header or said.header
-        said.extra = remark.extra or said.extra
-    elif remark.extra_json_schema is not None:
-        said.extra = remark.extra_json_schema
+            setattr(merged_param, name, value)
+    if isinstance(item, Param):
+        merged_param.header = item.header or merged_param.header
+        merged_param.extra = item.extra or merged_param.extra
+    elif item.extra_json_schema is not None:
+        merged_param.extra = item.extra_json_schema
 
 
-def _copy_annotated(remark: object, said: Param) -> None:
-    # Interval and Len group several limits: they iterate over them.
-    if hasattr(type(remark), "__iter__"):
-        for single in cast("Sequence[object]", remark):
-            _copy_annotated(single, said)
+def _copy_annotated(item: object, merged_param: Param) -> None:
+    # Interval and Len are groups of limits, and iterate over them.
+    if hasattr(type(item), "__iter__"):
+        for single in cast("Sequence[object]", item):
+            _copy_annotated(single, merged_param)
         return
     for name in CONSTRAINTS:
-        value = getattr(remark, name, None)
+        value = getattr(item, name, None)
         if value is not None:
-            setattr(said, name, value)
+            setattr(merged_param, name, value)
 
 
 def header_of(hint: Any) -> str | None:
-    """The header that a hint's `Param` asks for, if any."""
-    remarks: tuple[object, ...] = getattr(hint, "__metadata__", ())
-    asked = [remark.header for remark in remarks if isinstance(remark, Param) and remark.header is not None]
-    return asked[-1] if asked else None
+    """The header of a hint's `Param`, if there is one."""
+    items: tuple[object, ...] = getattr(hint, "__metadata__", ())
+    headers = [item.header for item in items if isinstance(item, Param) and item.header is not None]
+    return headers[-1] if headers else None

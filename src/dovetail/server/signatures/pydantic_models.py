@@ -1,4 +1,4 @@
-"""Pydantic, if and only if the program already uses it: never imported on its own account."""
+"""Pydantic types as parameters and results; pydantic is used only if the program has imported it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, Literal
 Problem = tuple[tuple[int | str, ...], str]
 
 
-def involves(hint: Any) -> bool:
-    """Whether reading a hint is pydantic's business: one of its types stands anywhere in it."""
+def contains_pydantic(hint: Any) -> bool:
+    """True if a hint contains a pydantic type, so that pydantic must read it."""
     return "pydantic" in sys.modules and _involves(hint, set())
 
 
@@ -28,7 +28,7 @@ def _involves(hint: Any, seen: set[int]) -> bool:
     try:
         fields = typing.get_type_hints(origin, include_extras=True)
     except Exception:
-        return False  # whoever reads the hint next says what is wrong with it
+        return False  # the reader of the hint reports the error
     return any(_involves(field, seen) for field in fields.values())
 
 
@@ -55,8 +55,8 @@ def field_default(default: Any) -> tuple[Any, Any] | None:
     return default, real
 
 
-class Model:
-    """A hint that pydantic reads and writes."""
+class PydanticType:
+    """A hint that pydantic validates and serializes."""
 
     def __init__(self, hint: Any) -> None:
         from pydantic import TypeAdapter
@@ -64,23 +64,23 @@ class Model:
         self._adapter: TypeAdapter[Any] = TypeAdapter(hint)
 
     def schema(self, direction: Literal["input", "output"]) -> dict[str, Any]:
-        """Pydantic's JSON Schema for the hint, as it is read or as it is written."""
+        """Pydantic's JSON Schema for the hint, for input or for output."""
         mode = "validation" if direction == "input" else "serialization"
         return self._adapter.json_schema(mode=mode, ref_template="#/$defs/{model}")
 
     def load(self, value: Any) -> Any:
-        """Make the hint's value from JSON; raises pydantic's ValidationError, which is a ValueError."""
+        """Convert a JSON value; raises pydantic's ValidationError, which is a ValueError."""
         return self._adapter.validate_python(value)
 
     def load_text(self, value: str) -> Any:
-        """The same for a value that travelled as a string: as it is, else as the JSON it may hold."""
+        """Convert a value that was sent as a string: as the string itself, else as the JSON in it."""
         try:
             return self._adapter.validate_python(value)
         except ValueError:
             return self._adapter.validate_json(value)
 
     def problems(self, value: Any) -> list[Problem]:
-        """What pydantic objects to, as paths with sentences; empty if nothing."""
+        """Pydantic's validation errors, as paths with sentences; empty if the value is valid."""
         from pydantic import ValidationError
 
         try:
@@ -93,14 +93,14 @@ class Model:
         return []
 
     def dump(self, value: Any) -> Any:
-        """A value as JSON builtins; raises ValueError if it is not what the hint says."""
-        sound = self._adapter.validate_python(value)
-        return self._adapter.dump_python(sound, mode="json", by_alias=True, warnings="error")
+        """A value as JSON builtins; raises ValueError if it does not match the hint."""
+        validated = self._adapter.validate_python(value)
+        return self._adapter.dump_python(validated, mode="json", by_alias=True, warnings="error")
 
 
 def dump_any(value: Any) -> Any:
-    """A model as JSON builtins, whatever the hint; raises TypeError for any other object."""
+    """A model as JSON builtins, without a hint; raises TypeError for any other object."""
     dumper = getattr(value, "model_dump", None)
     if dumper is None:
-        raise TypeError(f"{type(value).__qualname__} has no form in JSON")
+        raise TypeError(f"{type(value).__qualname__} cannot be converted to JSON")
     return dumper(mode="json", by_alias=True)

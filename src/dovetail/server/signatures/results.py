@@ -1,4 +1,4 @@
-"""Results: the schema a tool promises, and the check that it keeps the promise."""
+"""Results of tools: output schema from the return hint, and the check of each result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dovetail.schema.validation import Validator, compile_schema
 from dovetail.server.signatures import pydantic_models
 from dovetail.server.signatures.binding import BadResult
 from dovetail.server.signatures.opaque_types import decode
-from dovetail.server.signatures.schema import Reader, Reading
+from dovetail.server.signatures.schema import HintReader, HintSchema
 from dovetail.types.client_features import InputRequired
 from dovetail.types.serialization import Value
 
@@ -23,14 +23,14 @@ Check = Callable[[Any], Any]
 
 
 def unchecked(value: Any) -> Any:
-    """The check of a tool that promises nothing."""
+    """The check of a tool without an output schema."""
     return value
 
 
-def promised(hint: Any) -> Any:
-    """The part of a return hint that is data, or Any where content, or anything at all, may come back.
+def data_hint(hint: Any) -> Any:
+    """The part of a return hint that is structured data; Any if the result may be content, or anything.
 
-    `InputRequired` asks back instead of answering, so it is no part of the promise.
+    `InputRequired` is not a result of the tool, so that it is not part of its schema.
     """
     origin = typing.get_origin(hint)
     if origin is Union or origin is types.UnionType:
@@ -45,11 +45,11 @@ def _has_content(hint: Any) -> bool:
     return any(_has_content(arg) for arg in typing.get_args(hint))
 
 
-def typed(hint: Any) -> tuple[dict[str, Any], Check]:
-    """The schema and the check for a return hint."""
+def schema_and_check(hint: Any) -> tuple[dict[str, Any], Check]:
+    """The output schema and the check for a return hint."""
     if hint is None:
         hint = types.NoneType
-    reader = Reader("output")
+    reader = HintReader("output")
     reading = reader.read(hint)
     schema = reader.definitions.rooted(reading.schema)
     general = _general(reading, schema)
@@ -58,21 +58,21 @@ def typed(hint: Any) -> tuple[dict[str, Any], Check]:
 
 
 def by_schema(schema: dict[str, Any]) -> Check:
-    """The check for a schema written by hand; raises LocalError if the schema cannot be used."""
+    """The check for a schema written by hand; raises LocalError if the schema is not valid."""
     validator = compile_schema(schema)
 
     def check(value: Any) -> Any:
         data = plain(value)
-        _judge(validator, data)
+        _validate(validator, data)
         return data
 
     return check
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON builtins; raises BadResult for one that JSON cannot hold."""
+    """A value as JSON builtins; raises BadResult for one that cannot be converted to JSON."""
     try:
-        # Through JSON and back: the check sees what the peer will see, NaN as null and tuples as arrays.
+        # Through JSON and back, so that the check sees what the client will get: NaN as null, tuples as arrays.
         return msgspec.json.decode(msgspec.json.encode(value, enc_hook=_encode))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise BadResult(f"the result cannot be written as JSON: {error}") from error
@@ -84,7 +84,7 @@ def _encode(value: Any) -> Any:
     return pydantic_models.dump_any(value)
 
 
-def _general(reading: Reading, schema: dict[str, Any]) -> Check:
+def _general(reading: HintSchema, schema: dict[str, Any]) -> Check:
     wire, model, needs_schema = reading.wire, reading.model, reading.needs_schema
     compiled: list[Validator] = [compile_schema(schema)] if needs_schema else []
 
@@ -103,17 +103,17 @@ def _general(reading: Reading, schema: dict[str, Any]) -> Check:
         try:
             msgspec.convert(data, wire, str_keys=True, dec_hook=decode)
         except msgspec.ValidationError:
-            _judge(validator(), data)
+            _validate(validator(), data)
         else:
             if needs_schema:
-                _judge(validator(), data)
+                _validate(validator(), data)
         return data
 
     return check
 
 
-def _judge(validator: Validator, data: Any) -> None:
-    """JSON Schema has the last word: it takes 5.0 for an integer, where msgspec does not."""
+def _validate(validator: Validator, data: Any) -> None:
+    """Raise BadResult for data that does not match the schema; 5.0 is an integer to JSON Schema, not to msgspec."""
     problems = validator.problems(data)
     if problems:
         raise BadResult("; ".join(problems))

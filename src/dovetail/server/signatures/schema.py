@@ -1,7 +1,7 @@
-"""Type hints read once: the JSON Schema a peer sees and the type msgspec converts to.
+"""JSON Schema of type hints, together with the type that msgspec converts to.
 
-Both come out of one walk over the hint, so that they cannot drift apart. Primitives and containers are a
-table; classes with fields are described by msgspec, pydantic's own by pydantic.
+Both come from one traversal of the hint, so that they always agree. Primitives and containers are in tables; classes
+with fields are described by msgspec, and pydantic types by pydantic.
 """
 
 from __future__ import annotations
@@ -18,11 +18,17 @@ from uuid import UUID
 import msgspec
 
 from dovetail.server.signatures import pydantic_models
-from dovetail.server.signatures.definitions import REFS, Definitions, has_fixed_member, mentions
-from dovetail.server.signatures.enumerations import enumeration, literal
-from dovetail.server.signatures.opaque_types import Alternative, choice, is_opaque, opaque
-from dovetail.server.signatures.param import Param, merged
-from dovetail.server.signatures.type_support import Reading, Unsupported, accepted, name_of, probe
+from dovetail.server.signatures.definitions import REFS, Definitions, has_fixed_member, has_string_keyword
+from dovetail.server.signatures.enumerations import read_enum, read_literal
+from dovetail.server.signatures.opaque_types import Alternative, is_opaque, opaque, opaque_union
+from dovetail.server.signatures.param import Param, merge_metadata
+from dovetail.server.signatures.type_support import (
+    HintSchema,
+    Unsupported,
+    check_convertible,
+    hint_name,
+    is_convertible,
+)
 
 Direction = Literal["input", "output"]
 
@@ -66,38 +72,38 @@ _LIMITS: dict[str, dict[str, str]] = {
 }
 
 
-class Reader:
-    """Reads hints into one document: definitions are shared and end up at its root."""
+class HintReader:
+    """Converts hints for one schema document; definitions are shared, at its root."""
 
     def __init__(self, direction: Direction) -> None:
         self.direction: Direction = direction
         self.definitions = Definitions()
 
-    def read(self, hint: Any) -> Reading:
-        """Describe a hint; raises `Unsupported` when that cannot be done."""
+    def read(self, hint: Any) -> HintSchema:
+        """Convert a hint; raises `Unsupported` if that is not possible."""
         atom = _atom(hint)
         if atom is not None:
-            return Reading(dict(atom), _WIRE.get(hint, hint), plain=True)
-        if pydantic_models.involves(hint):
+            return HintSchema(dict(atom), _WIRE.get(hint, hint), plain=True)
+        if pydantic_models.contains_pydantic(hint):
             return self._model(hint)
         origin = typing.get_origin(hint)
         if origin is not None:
             return self._generic(hint, origin, typing.get_args(hint))
         return self._class(hint)
 
-    def _generic(self, hint: Any, origin: Any, args: tuple[Any, ...]) -> Reading:
+    def _generic(self, hint: Any, origin: Any, args: tuple[Any, ...]) -> HintSchema:
         if origin is typing.Annotated:
-            return self._limited(self.read(args[0]), args[0], merged(args[1:]))
+            return self._limited(self.read(args[0]), args[0], merge_metadata(args[1:]))
         if origin is Union or origin is types.UnionType:
             return self._union(args)
         if origin is Literal:
-            return literal(hint, args)
+            return read_literal(hint, args)
         if origin is tuple:
             return self._tuple(args)
         if origin in _ARRAYS:
             item = self.read(args[0])
             schema = {"type": "array", "items": item.schema} if item.schema else {"type": "array"}
-            return Reading(schema, _ARRAYS[origin][item.wire], item.needs_schema, item.plain)
+            return HintSchema(schema, _ARRAYS[origin][item.wire], item.needs_schema, item.plain)
         if origin in _OBJECTS:
             return self._mapping(args)
         if isinstance(origin, type):
@@ -105,62 +111,62 @@ class Reader:
         alias = getattr(origin, "__value__", None)
         if alias is not None:
             return self.read(alias[args])
-        raise Unsupported(f"{name_of(hint)} has no form in JSON Schema")
+        raise Unsupported(f"{hint_name(hint)} has no form in JSON Schema")
 
-    def _class(self, hint: Any) -> Reading:
+    def _class(self, hint: Any) -> HintSchema:
         if isinstance(hint, enum.EnumMeta):
-            return enumeration(hint)
+            return read_enum(hint)
         if hint is Decimal:
-            # Models write numbers; exact values travel as strings, and only these go out.
-            return Reading({"type": ["number", "string"] if self.direction == "input" else "string"}, Decimal)
+            # Models write numbers; exact values are sent as strings, and output is strings only.
+            return HintSchema({"type": ["number", "string"] if self.direction == "input" else "string"}, Decimal)
         if hint in _ARRAYS or hint in _OBJECTS:
-            return Reading({"type": "array" if hint in _ARRAYS else "object"}, _ARRAYS.get(hint, dict))
+            return HintSchema({"type": "array" if hint in _ARRAYS else "object"}, _ARRAYS.get(hint, dict))
         if isinstance(hint, typing.TypeVar):
             return self.read(hint.__bound__ or Any)
         for attribute in ("__supertype__", "__value__"):
             if hasattr(hint, attribute):
                 return self.read(getattr(hint, attribute))
         if not isinstance(hint, type):
-            raise Unsupported(f"{name_of(hint)} has no form in JSON Schema")
+            raise Unsupported(f"{hint_name(hint)} has no form in JSON Schema")
         if hasattr(hint, "__fspath__"):
-            return Reading({"type": "string", "format": "path"}, opaque(hint, lambda value: _path(hint, value)))
+            return HintSchema({"type": "string", "format": "path"}, opaque(hint, lambda value: _path(hint, value)))
         return self._fields(hint)
 
-    def _fields(self, hint: Any) -> Reading:
+    def _fields(self, hint: Any) -> HintSchema:
         """A class with fields: dataclass, TypedDict, NamedTuple, attrs or msgspec struct."""
         if not _has_fields(typing.get_origin(hint) or hint):
             raise Unsupported(
-                f"{name_of(hint)} has no form in JSON Schema; use a dataclass, TypedDict, NamedTuple, "
+                f"{hint_name(hint)} has no form in JSON Schema; use a dataclass, TypedDict, NamedTuple, "
                 "attrs class, msgspec Struct or pydantic model"
             )
         try:
             (schema,), components = msgspec.json.schema_components([hint], ref_template=REFS)
-            probe(hint)
+            check_convertible(hint)
         except (TypeError, NameError) as error:
-            # msgspec's advice, several lines of it, is for its own users; the type comes last.
-            raise Unsupported(f"{name_of(hint)} cannot be described: {str(error).splitlines()[-1]}") from error
-        needs = mentions(components, "pattern") or has_fixed_member(components)
-        return Reading(self.definitions.adopt(schema, components), hint, needs)
+            # The message of msgspec has several lines of advice for its own users; the last one names the type.
+            raise Unsupported(f"{hint_name(hint)} cannot be described: {str(error).splitlines()[-1]}") from error
+        needs = has_string_keyword(components, "pattern") or has_fixed_member(components)
+        return HintSchema(self.definitions.merge(schema, components), hint, needs)
 
-    def _model(self, hint: Any) -> Reading:
-        said = merged(getattr(hint, "__metadata__", ()))
-        if any(isinstance(remark, Param) and remark.limits() for remark in getattr(hint, "__metadata__", ())):
-            raise Unsupported(f"{name_of(hint)} is pydantic's: give limits with pydantic.Field, not with Param")
+    def _model(self, hint: Any) -> HintSchema:
+        param = merge_metadata(getattr(hint, "__metadata__", ()))
+        if any(isinstance(item, Param) and item.limits() for item in getattr(hint, "__metadata__", ())):
+            raise Unsupported(f"{hint_name(hint)} is a pydantic type: give limits with pydantic.Field, not with Param")
         try:
-            model = pydantic_models.Model(hint)
+            model = pydantic_models.PydanticType(hint)
             schema = model.schema(self.direction)
         except Exception as error:
-            raise Unsupported(f"{name_of(hint)} is refused by pydantic: {error}") from error
+            raise Unsupported(f"{hint_name(hint)} is refused by pydantic: {error}") from error
         definitions = schema.pop("$defs", {})
-        schema = {**self.definitions.adopt(schema, definitions), **said.notes()}
-        return Reading(schema, opaque(hint, model.load), model=model)
+        schema = {**self.definitions.merge(schema, definitions), **param.notes()}
+        return HintSchema(schema, opaque(hint, model.load), model=model)
 
-    def _union(self, args: tuple[Any, ...]) -> Reading:
+    def _union(self, args: tuple[Any, ...]) -> HintSchema:
         hints = sorted(args, key=lambda arg: arg is types.NoneType)
         readings = [self.read(arg) for arg in hints]
         schemas: list[dict[str, Any]] = []
         for reading in readings:
-            # A union inside an alias or Annotated would nest: the alternatives are one flat list.
+            # A union inside an alias or Annotated would be nested: the alternatives become one flat list.
             parts = reading.schema["anyOf"] if set(reading.schema) == {"anyOf"} else [reading.schema]
             schemas += [part for part in parts if part not in schemas]
         schema = {"anyOf": schemas} if len(schemas) > 1 else schemas[0]
@@ -170,26 +176,26 @@ class Reader:
         wires = tuple(reading.wire for reading in readings)
         wire = Union[wires]  # noqa: UP007 - built from a tuple
         if len(wires) == 2 and wires[1] is None and not is_opaque(wires[0]):
-            return Reading(schema, wire, needs, readings[0].plain)
-        if any(is_opaque(w) for w in wires) or not accepted(wire):
-            wire = choice([Alternative(r.wire, self._names(r.schema)) for r in readings], _expected(schemas))
-        return Reading(schema, wire, needs)
+            return HintSchema(schema, wire, needs, readings[0].plain)
+        if any(is_opaque(w) for w in wires) or not is_convertible(wire):
+            wire = opaque_union([Alternative(r.wire, self._names(r.schema)) for r in readings], _expected(schemas))
+        return HintSchema(schema, wire, needs)
 
     def _names(self, schema: dict[str, Any]) -> frozenset[str]:
         return frozenset(self.definitions.resolve(schema).get("properties", ()))
 
-    def _tuple(self, args: tuple[Any, ...]) -> Reading:
+    def _tuple(self, args: tuple[Any, ...]) -> HintSchema:
         if len(args) == 2 and args[1] is Ellipsis:
             item = self.read(args[0])
-            return Reading({"type": "array", "items": item.schema}, tuple[item.wire, ...], item.needs_schema)
+            return HintSchema({"type": "array", "items": item.schema}, tuple[item.wire, ...], item.needs_schema)
         items = [self.read(arg) for arg in args]
         schema: dict[str, Any] = {"type": "array", "minItems": len(items), "maxItems": len(items)}
         if items:
             schema |= {"prefixItems": [item.schema for item in items], "items": False}
         wire: Any = tuple[tuple(item.wire for item in items)]  # pyright: ignore[reportInvalidTypeArguments]
-        return Reading(schema, wire, any(item.needs_schema for item in items))
+        return HintSchema(schema, wire, any(item.needs_schema for item in items))
 
-    def _mapping(self, args: tuple[Any, ...]) -> Reading:
+    def _mapping(self, args: tuple[Any, ...]) -> HintSchema:
         key, value = self.read(args[0]), self.read(args[1])
         schema: dict[str, Any] = {"type": "object"}
         if value.schema:
@@ -201,45 +207,45 @@ class Reader:
         elif key.schema not in ({}, _STRING):
             schema["propertyNames"] = key.schema
         needs = key.needs_schema or value.needs_schema
-        return Reading(schema, dict[key.wire, value.wire], needs, value.plain and key.schema == _STRING)
+        return HintSchema(schema, dict[key.wire, value.wire], needs, value.plain and key.schema == _STRING)
 
-    def _limited(self, reading: Reading, hint: Any, said: Param) -> Reading:
-        limits = said.limits()
+    def _limited(self, reading: HintSchema, hint: Any, param: Param) -> HintSchema:
+        limits = param.limits()
         if limits:
             reading = self._limit(reading, hint, limits)
-        notes = said.notes()
+        notes = param.notes()
         return msgspec.structs.replace(reading, schema={**reading.schema, **notes}) if notes else reading
 
-    def _limit(self, reading: Reading, hint: Any, limits: dict[str, Any]) -> Reading:
+    def _limit(self, reading: HintSchema, hint: Any, limits: dict[str, Any]) -> HintSchema:
         origin = typing.get_origin(hint)
         if origin is Union or origin is types.UnionType:
             return self._limit_union(hint, limits)
-        words = _LIMITS.get(str(reading.schema.get("type")), {})
-        wrong = [name for name in limits if name not in words]
+        keywords = _LIMITS.get(str(reading.schema.get("type")), {})
+        wrong = [name for name in limits if name not in keywords]
         if wrong:
-            raise Unsupported(f"{wrong[0]}= does not apply to {name_of(hint)}")
-        schema = {**reading.schema, **{words[name]: value for name, value in limits.items()}}
+            raise Unsupported(f"{wrong[0]}= does not apply to {hint_name(hint)}")
+        schema = {**reading.schema, **{keywords[name]: value for name, value in limits.items()}}
         checked = {name: value for name, value in limits.items() if _checked_by_msgspec(name, value)}
         needs = reading.needs_schema or len(checked) < len(limits) or is_opaque(reading.wire)
         wire = reading.wire
         if checked and not is_opaque(wire):
             wire = typing.Annotated[wire, msgspec.Meta(**checked)]
-            if not accepted(wire):
+            if not is_convertible(wire):
                 wire, needs = reading.wire, True
-        return Reading(schema, wire, needs)
+        return HintSchema(schema, wire, needs)
 
-    def _limit_union(self, hint: Any, limits: dict[str, Any]) -> Reading:
-        """Limits on a union go to the members they fit."""
+    def _limit_union(self, hint: Any, limits: dict[str, Any]) -> HintSchema:
+        """Apply limits on a union to the members that they fit."""
         members: list[Any] = []
         used: set[str] = set()
         for member in typing.get_args(hint):
             fitting = _LIMITS.get(str(self.read(member).schema.get("type")), {})
-            mine = {name: value for name, value in limits.items() if name in fitting}
-            used |= mine.keys()
-            members.append(typing.Annotated[member, Param(**mine)] if mine else member)
+            limits_of_member = {name: value for name, value in limits.items() if name in fitting}
+            used |= limits_of_member.keys()
+            members.append(typing.Annotated[member, Param(**limits_of_member)] if limits_of_member else member)
         wrong = [name for name in limits if name not in used]
         if wrong:
-            raise Unsupported(f"{wrong[0]}= does not apply to {name_of(hint)}")
+            raise Unsupported(f"{wrong[0]}= does not apply to {hint_name(hint)}")
         return self._union(tuple(members))
 
 
@@ -267,7 +273,7 @@ def _has_fields(hint: Any) -> bool:
 
 
 def _checked_by_msgspec(name: str, value: Any) -> bool:
-    # JSON Schema divides decimals exactly, msgspec divides binary floats: they agree on integers only.
+    # JSON Schema divides decimals exactly, msgspec binary floats: they agree on integers only.
     return name != "pattern" and (name != "multiple_of" or isinstance(value, int))
 
 

@@ -1,4 +1,4 @@
-"""From a function's signature to what a peer sees of it and to the check of each call."""
+"""Bindings of tools, prompts and resources, made from the signatures of their functions."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from dovetail.protocol.errors import LocalError
 from dovetail.protocol.names import header_paths
 from dovetail.schema.validation import Validator, compile_schema
 from dovetail.server.signatures import docstring, pydantic_models
-from dovetail.server.signatures.binding import BadArguments, BadResult, Binding, Fields, ToolBinding, without
-from dovetail.server.signatures.hints import REQUIRED, Parameter, Shape, look
+from dovetail.server.signatures.binding import BadArguments, BadResult, Binding, Fields, ToolBinding, without_properties
+from dovetail.server.signatures.hints import REQUIRED, CallableSignature, Parameter, look
 from dovetail.server.signatures.param import Param, header_of
-from dovetail.server.signatures.results import Check, by_schema, plain, promised, typed, unchecked
-from dovetail.server.signatures.schema import Reader, Reading, Unsupported
-from dovetail.server.signatures.text_binding import Argument, Slot, TextBinding, make_slot
+from dovetail.server.signatures.results import Check, by_schema, data_hint, plain, schema_and_check, unchecked
+from dovetail.server.signatures.schema import HintReader, HintSchema, Unsupported
+from dovetail.server.signatures.text_binding import Argument, TextBinding, TextParameter, make_text_parameter
 
 __all__ = [
     "Argument", "BadArguments", "BadResult", "Binding", "Param", "TextBinding", "ToolBinding",
@@ -34,10 +34,10 @@ def tool_binding(
     output_schema: dict[str, Any] | None = None,
     description: str | None = None,
 ) -> ToolBinding:
-    """Look at a tool's function; raises LocalError naming the function and the parameter it cannot serve.
+    """Make the binding of a tool; raises LocalError naming the function and the unsupported parameter.
 
-    With `input_schema` the arguments are checked by it; they go to the parameters of those names, or, when
-    the function has one parameter that is no property of the schema, to that parameter as a whole.
+    With `input_schema` the arguments are validated against it, and passed to the parameters with these names. A single
+    parameter that is not a property of the schema gets all arguments as one dict.
     """
     shape = look(fn, context_type)
     doc = docstring.parse(shape.doc)
@@ -47,7 +47,7 @@ def tool_binding(
     else:
         schema, needs_schema = _object_schema(shape, input_schema), True
         whole = _whole(shape, schema)
-        fields = _given(shape, schema, whole)
+        fields = _fields_for_schema(shape, schema, whole)
     result_schema, check = _outputs(shape, output_schema)
     try:
         headers = header_paths(schema)
@@ -59,8 +59,8 @@ def tool_binding(
         output_schema=result_schema,
         check_result=check,
         header_paths=headers,
-        first=_compiled(shape, without(schema, fields.models)) if needs_schema else None,
-        whole_name=whole,
+        prevalidator=_compiled(shape, without_properties(schema, fields.models)) if needs_schema else None,
+        whole_parameter=whole,
         context_name=shape.context_name,
         is_async=shape.is_async,
         description=description or doc.text or None,
@@ -68,7 +68,7 @@ def tool_binding(
 
 
 def prompt_binding(fn: Callable[..., Any], context_type: type, description: str | None = None) -> TextBinding:
-    """Look at a prompt's function; its arguments arrive as strings (prompts, "Getting a Prompt")."""
+    """Make the binding of a prompt, whose arguments are strings (prompts, "Getting a Prompt")."""
     shape = look(fn, context_type)
     return _text_binding(shape, description)
 
@@ -76,49 +76,49 @@ def prompt_binding(fn: Callable[..., Any], context_type: type, description: str 
 def template_binding(
     fn: Callable[..., Any], context_type: type, variables: Sequence[str] = (), description: str | None = None
 ) -> TextBinding:
-    """Look at a resource's function; raises LocalError unless its parameters are the URI's variables."""
+    """Make the binding of a resource; raises LocalError unless its parameters are the variables of the URI."""
     shape = look(fn, context_type)
     named = {parameter.name for parameter in shape.parameters}
     for parameter in shape.parameters:
         if parameter.default is REQUIRED and parameter.name not in variables:
-            raise LocalError(f"{shape.name}() needs {parameter.name}, which is no variable of the URI")
-    spare = [name for name in variables if name not in named]
-    if spare and shape.rest is REQUIRED:
-        raise LocalError(f"{shape.name}() has no parameter for the URI's variable {spare[0]}")
+            raise LocalError(f"{shape.name}() needs {parameter.name}, which is not a variable of the URI")
+    unmatched = [name for name in variables if name not in named]
+    if unmatched and shape.rest is REQUIRED:
+        raise LocalError(f"{shape.name}() has no parameter for the URI's variable {unmatched[0]}")
     return _text_binding(shape, description)
 
 
-def _text_binding(shape: Shape, description: str | None) -> TextBinding:
+def _text_binding(shape: CallableSignature, description: str | None) -> TextBinding:
     doc = docstring.parse(shape.doc)
-    reader = Reader("input")
-    slots: list[Slot] = []
+    reader = HintReader("input")
+    text_parameters: list[TextParameter] = []
     for parameter in shape.parameters:
         reading = _read(reader, shape, parameter.name, parameter.hint)
         described = doc.parameters.get(parameter.name)
-        slots.append(make_slot(parameter, reading, reader.definitions.bodies, described))
-    return TextBinding(shape, slots, description or doc.text or None)
+        text_parameters.append(make_text_parameter(parameter, reading, reader.definitions.bodies, described))
+    return TextBinding(shape, text_parameters, description or doc.text or None)
 
 
-def _read(reader: Reader, shape: Shape, name: str, hint: Any) -> Reading:
+def _read(reader: HintReader, shape: CallableSignature, name: str, hint: Any) -> HintSchema:
     try:
         return reader.read(hint)
     except Unsupported as error:
         raise LocalError(f"{shape.name}(): {name}: {error}") from error
 
 
-def _compiled(shape: Shape, schema: dict[str, Any]) -> Validator:
+def _compiled(shape: CallableSignature, schema: dict[str, Any]) -> Validator:
     try:
         return compile_schema(schema)
     except LocalError as error:
         raise LocalError(f"{shape.name}(): {error}") from error
 
 
-def _inputs(shape: Shape, doc: docstring.Doc) -> tuple[dict[str, Any], Fields, bool]:
-    reader = Reader("input")
+def _inputs(shape: CallableSignature, doc: docstring.ParsedDocstring) -> tuple[dict[str, Any], Fields, bool]:
+    reader = HintReader("input")
     properties: dict[str, Any] = {}
     required: list[str] = []
     columns: list[Any] = []
-    theirs: dict[str, pydantic_models.Model] = {}
+    models: dict[str, pydantic_models.PydanticType] = {}
     probe = needs_schema = False
     for parameter in shape.parameters:
         name = parameter.name
@@ -128,7 +128,7 @@ def _inputs(shape: Shape, doc: docstring.Doc) -> tuple[dict[str, Any], Fields, b
             required.append(name)
         columns.append(_column(parameter, reading))
         if reading.model is not None:
-            theirs[name] = reading.model
+            models[name] = reading.model
         probe = probe or not reading.plain
         needs_schema = needs_schema or reading.needs_schema
     schema: dict[str, Any] = {"type": "object"}
@@ -144,13 +144,13 @@ def _inputs(shape: Shape, doc: docstring.Doc) -> tuple[dict[str, Any], Fields, b
         rest = extra.wire
         schema["additionalProperties"] = extra.schema or True
         needs_schema = needs_schema or extra.needs_schema
-    fields = Fields(shape.name.rpartition(".")[2], columns, theirs, rest, shape.reserved)
+    fields = Fields(shape.name.rpartition(".")[2], columns, models, rest, shape.reserved)
     if probe:
         _probe(shape, fields)
     return reader.definitions.rooted(schema), fields, needs_schema
 
 
-def _property(parameter: Parameter, reading: Reading, described: str | None) -> dict[str, Any]:
+def _property(parameter: Parameter, reading: HintSchema, described: str | None) -> dict[str, Any]:
     schema = reading.schema
     if described and "description" not in schema:
         schema = {**schema, "description": described}
@@ -160,25 +160,25 @@ def _property(parameter: Parameter, reading: Reading, described: str | None) -> 
     default = parameter.default
     if default is not REQUIRED and "default" not in schema:
         try:
-            shown = default if type(default) in _IMMUTABLE[:5] else plain(default)
+            shown_default = default if type(default) in _IMMUTABLE[:5] else plain(default)
         except BadResult:
-            return schema  # a default that JSON cannot show is still a default
-        schema = {**schema, "default": shown}
+            return schema  # a default that JSON cannot represent still applies
+        schema = {**schema, "default": shown_default}
     return schema
 
 
-def _column(parameter: Parameter, reading: Reading) -> Any:
+def _column(parameter: Parameter, reading: HintSchema) -> Any:
     default = parameter.default
     if default is REQUIRED:
         return parameter.name, reading.wire
     if isinstance(default, _IMMUTABLE):
         return parameter.name, reading.wire, default
-    # The very object, as Python itself would pass it: msgspec copies or refuses mutable ones.
+    # The same object, as in a Python call: msgspec would copy or refuse a mutable default.
     return parameter.name, reading.wire, msgspec.field(default_factory=lambda: default)
 
 
-def _probe(shape: Shape, fields: Fields) -> None:
-    """Let msgspec see every type now, so that a hint it will not take fails at registration."""
+def _probe(shape: CallableSignature, fields: Fields) -> None:
+    """Make msgspec inspect every type now, so that an unsupported hint fails at registration."""
     try:
         msgspec.convert(None, fields.build())
     except msgspec.ValidationError:
@@ -187,49 +187,49 @@ def _probe(shape: Shape, fields: Fields) -> None:
         raise LocalError(f"{shape.name}(): {error}") from error
 
 
-def _object_schema(shape: Shape, schema: dict[str, Any]) -> dict[str, Any]:
+def _object_schema(shape: CallableSignature, schema: dict[str, Any]) -> dict[str, Any]:
     if schema.get("type") != "object":
         raise LocalError(f'{shape.name}(): input_schema must have "type": "object" at its root')
     return schema
 
 
-def _whole(shape: Shape, schema: dict[str, Any]) -> str | None:
+def _whole(shape: CallableSignature, schema: dict[str, Any]) -> str | None:
     if len(shape.parameters) != 1 or shape.parameters[0].name in schema.get("properties", {}):
         return None
     return shape.parameters[0].name
 
 
-def _given(shape: Shape, schema: dict[str, Any], whole: str | None) -> Fields:
-    """The parameters of a function whose schema was written by hand; they must take what it allows."""
-    reader = Reader("input")
+def _fields_for_schema(shape: CallableSignature, schema: dict[str, Any], whole: str | None) -> Fields:
+    """The parameters of a function with a schema written by hand, which they must fit."""
+    reader = HintReader("input")
     properties = cast("dict[str, Any]", schema.get("properties", {}))
     if whole is None:
-        spare = [name for name in properties if name not in {p.name for p in shape.parameters}]
-        if spare and shape.rest is REQUIRED:
-            raise LocalError(f"{shape.name}() has no parameter for {spare[0]}, a property of its input_schema")
+        unmatched = [name for name in properties if name not in {p.name for p in shape.parameters}]
+        if unmatched and shape.rest is REQUIRED:
+            raise LocalError(f"{shape.name}() has no parameter for {unmatched[0]}, a property of its input_schema")
     columns: list[Any] = []
-    theirs: dict[str, pydantic_models.Model] = {}
+    models: dict[str, pydantic_models.PydanticType] = {}
     for parameter in shape.parameters:
         if whole is None and parameter.default is REQUIRED and parameter.name not in schema.get("required", ()):
             raise LocalError(f"{shape.name}() needs {parameter.name}, which its input_schema does not require")
         reading = _read(reader, shape, parameter.name, parameter.hint)
         columns.append(_column(parameter, reading))
         if reading.model is not None and whole is None:
-            theirs[parameter.name] = reading.model
+            models[parameter.name] = reading.model
     rest = msgspec.UNSET if shape.rest is REQUIRED else Any
-    fields = Fields(shape.name.rpartition(".")[2], columns, theirs, rest, shape.reserved)
+    fields = Fields(shape.name.rpartition(".")[2], columns, models, rest, shape.reserved)
     _probe(shape, fields)
     return fields
 
 
-def _outputs(shape: Shape, given: dict[str, Any] | None) -> tuple[dict[str, Any] | None, Check]:
+def _outputs(shape: CallableSignature, given: dict[str, Any] | None) -> tuple[dict[str, Any] | None, Check]:
     try:
         if given is not None:
             return given, by_schema(given)
-        hint = Any if shape.returns is REQUIRED else promised(shape.returns)
+        hint = Any if shape.returns is REQUIRED else data_hint(shape.returns)
         if hint is Any:
             return None, unchecked
-        return typed(hint)
+        return schema_and_check(hint)
     except (Unsupported, LocalError) as error:
         raise LocalError(
             f"{shape.name}(): the result: {error}; else annotate it as Any, or give output_schema"

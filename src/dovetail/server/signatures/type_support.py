@@ -1,4 +1,4 @@
-"""What a hint becomes when it is read, and the question whether msgspec takes a type."""
+"""The result of reading a type hint, and checks of what msgspec can convert to."""
 
 from __future__ import annotations
 
@@ -11,41 +11,41 @@ from dovetail.server.signatures import pydantic_models
 
 
 class Unsupported(Exception):
-    """A hint that no JSON Schema can be written for; the text says which and what to use instead."""
+    """A hint without a JSON Schema; the message names it and says what to use instead."""
 
 
-class Reading(msgspec.Struct, frozen=True):
-    """A hint, read: its schema, the type msgspec converts to, and what msgspec alone cannot check."""
+class HintSchema(msgspec.Struct, frozen=True):
+    """A hint as JSON Schema and as the type msgspec converts to, with what msgspec alone cannot check."""
 
     schema: dict[str, Any]
     wire: Any
     needs_schema: bool = False
-    """A limit that only JSON Schema checks, such as a pattern: Python's `re` may take exponential time."""
+    """It has a limit that only JSON Schema checks, such as a pattern: Python's `re` may take exponential time."""
     plain: bool = False
-    """A type so simple that msgspec is known to accept it."""
-    model: pydantic_models.Model | None = None
-    """Set when pydantic reads and writes the whole hint."""
+    """A simple type, which msgspec is known to accept."""
+    model: pydantic_models.PydanticType | None = None
+    """Set if pydantic validates and serializes the whole hint."""
 
 
-def probe(hint: Any) -> None:
-    """Make msgspec look at a type now: it raises TypeError for what it will never convert to."""
+def check_convertible(hint: Any) -> None:
+    """Make msgspec inspect a type now: raises TypeError for one that it cannot convert to."""
     with contextlib.suppress(msgspec.ValidationError):
         msgspec.convert(None, hint, dec_hook=_refuse)
 
 
 def _refuse(kind: type, value: object) -> Any:
-    raise ValueError(f"{kind.__name__} has no form in JSON")
+    raise ValueError(f"{kind.__name__} cannot be converted to JSON")
 
 
-def accepted(hint: Any) -> bool:
-    """Whether msgspec will convert to a type."""
+def is_convertible(hint: Any) -> bool:
+    """True if msgspec can convert to a type."""
     try:
-        probe(hint)
+        check_convertible(hint)
     except TypeError:
         return False
     return True
 
 
-def name_of(hint: Any) -> str:
-    """A hint as its author wrote it, for messages."""
+def hint_name(hint: Any) -> str:
+    """A hint as its author wrote it, for error messages."""
     return hint.__qualname__ if isinstance(hint, type) else str(hint).replace("typing.", "")
