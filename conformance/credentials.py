@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dovetail import ClientCredentials, DovetailError, OAuth
-from dovetail.client.auth.grants import EnterpriseLogin, WorkloadIdentity
+from dovetail.client import EnterpriseLogin, WorkloadIdentity
 
 DOCUMENT = "https://conformance-test.local/client-metadata.json"
 BACK = "http://127.0.0.1:9876/callback"
@@ -56,14 +56,14 @@ def workload(context: Context) -> OAuth:
 
 def enterprise(context: Context) -> OAuth:
     """Enterprise-managed authorization."""
-    way = EnterpriseLogin(
+    grant = EnterpriseLogin(
         context["client_id"],
         context["idp_id_token"],
         secret=context["client_secret"],
         idp_issuer=context["idp_issuer"],
         idp_client_id=context["idp_client_id"],
     )
-    return OAuth(way)
+    return OAuth(grant)
 
 
 KINDS: dict[str, Callable[[Context], OAuth]] = {

@@ -30,6 +30,10 @@ def test_every_middleware_is_used_in_an_example() -> None:
     assert undocumented(ready, PAGES) == []
 
 
+def test_every_grant_of_the_client_package_is_used_in_an_example() -> None:
+    assert undocumented(["EnterpriseLogin", "WorkloadIdentity"], PAGES) == []
+
+
 def test_a_name_that_is_only_imported_or_mentioned_is_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("`Server` and Client\n\n```python\nfrom dovetail import Server, Text\nText('a')\n```\n")

@@ -138,4 +138,4 @@ class TestDebounce:
 
         for number in range(MAX_ARGUMENTS + 10):
             assert await debounce.run(number, 1, send) == 1
-        assert len(debounce._typings) == MAX_ARGUMENTS
+        assert len(debounce._arguments) == MAX_ARGUMENTS

@@ -29,7 +29,7 @@ def surroundings(folder: Path) -> dict[str, str]:
 
 async def log_in(server: Rotating, folder: Path) -> None:
     store = default_tokens(environ=surroundings(folder))
-    await OAuth(open_page=server.consent, redirect_uri=BACK, store=store).login_anew(server.url)
+    await OAuth(open_page=server.consent, redirect_uri=BACK, store=store).login_again(server.url)
 
 
 class Sharer:

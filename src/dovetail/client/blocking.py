@@ -1,4 +1,4 @@
-"""The client for code without async: a loop in a thread of its own."""
+"""Blocking client: the client for code without async, with an event loop in a thread of its own."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ P = ParamSpec("P")
 
 
 class BlockingClient:
-    """One server; every method waits for its answer."""
+    """A client of one server whose methods block until the answer has come."""
 
     def __init__(self, make: Callable[[], Client]) -> None:
         self._make = make
@@ -47,7 +47,7 @@ class BlockingClient:
         self.close()
 
     def open(self) -> None:
-        """Connect and agree on a revision."""
+        """Connect and negotiate the revision."""
         if self._loop is not None:
             raise LocalError("This client is open already")
         loop = self._loop = asyncio.new_event_loop()
@@ -62,7 +62,7 @@ class BlockingClient:
         self._client = client
 
     def close(self) -> None:
-        """Disconnect; a server that this client started is ended."""
+        """Disconnect; a server that this client started is stopped."""
         client, self._client = self._client, None
         if client is not None:
             try:
@@ -77,33 +77,33 @@ class BlockingClient:
 
     @property
     def server(self) -> Implementation | None:
-        """Who the server says it is; not verified."""
+        """The server's name and version, as it gives them itself; not verified."""
         return self._opened().server
 
     @property
     def capabilities(self) -> ServerCapabilities:
-        """What the server can do."""
+        """The capabilities that the server has declared."""
         return self._opened().capabilities
 
     @property
     def instructions(self) -> str | None:
-        """How the server wants to be used, in words for a model."""
+        """The server's instructions for a model."""
         return self._opened().instructions
 
     def tools(self) -> list[Tool]:
-        """Every tool, over all pages."""
+        """All tools, from all pages."""
         return self._wait(self._opened().tools())
 
     def resources(self) -> list[Resource]:
-        """Every resource, over all pages."""
+        """All resources, from all pages."""
         return self._wait(self._opened().resources())
 
     def resource_templates(self) -> list[ResourceTemplate]:
-        """Every resource template, over all pages."""
+        """All resource templates, from all pages."""
         return self._wait(self._opened().resource_templates())
 
     def prompts(self) -> list[Prompt]:
-        """Every prompt, over all pages."""
+        """All prompts, from all pages."""
         return self._wait(self._opened().prompts())
 
     def call(
@@ -153,7 +153,7 @@ class BlockingClient:
     def watch(
         self, *uris: str, tools: bool = False, resources: bool = False, prompts: bool = False
     ) -> Generator[Change]:
-        """Wait for resources, and those below them, or for lists to change."""
+        """Subscribe to changes of resources, with those below them, or of lists."""
         client = self._opened()
         changes = self._wait(_on_the_loop(client.watch, *uris, tools=tools, resources=resources, prompts=prompts))
         try:
@@ -164,19 +164,19 @@ class BlockingClient:
                 self._wait(changes.aclose())
 
     def restart(self) -> None:
-        """Disconnect and connect anew; a server that this client started is started anew."""
+        """Disconnect and connect again; a server that this client started is restarted."""
         self._wait(self._opened().restart())
 
     def ping(self, *, timeout: float | None = None) -> None:
-        """See whether the server answers."""
+        """Check that the server answers."""
         self._wait(self._opened().ping(timeout=timeout))
 
     def set_roots(self, roots: Roots) -> None:
-        """Have other roots; a server that can be told of it is."""
+        """Replace the roots, and notify the server where the revision has a notification for that."""
         self._wait(_on_the_loop(self._opened().set_roots, roots))
 
     def set_log_level(self, level: LogLevel) -> None:
-        """Hear of what the server logs from this level on."""
+        """Receive the server's log messages of this level and above."""
         self._wait(self._opened().set_log_level(level))
 
     def _opened(self) -> Client:
@@ -185,7 +185,7 @@ class BlockingClient:
         return self._client
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run on the loop's thread; Ctrl-C here cancels it there, which tells the server."""
+        """Run on the loop's thread; Ctrl-C here cancels the request there."""
         if threading.current_thread() is self._thread:
             work.close()
             raise LocalError("A callback of a blocking client cannot wait for that same client")
@@ -215,7 +215,7 @@ async def _next(changes: AsyncGenerator[Change]) -> Change | None:
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:
-    """Run until stopped; what then still runs is cancelled, as `asyncio.run` does."""
+    """Run the loop until it is stopped, then cancel the remaining tasks, as `asyncio.run` does."""
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()

@@ -117,7 +117,7 @@ class Client:
         cache: bool = False,
         restart: bool = False,
         trace: Trace | None = None,
-        eras: EraCache = SHARED_ERAS,
+        eras: EraCache | None = None,
     ) -> None:
         """Prepare a client; `open`, or `async with`, connects."""
         self._target = resolve_target(target, env, cwd, http_settings(headers, auth, http))
@@ -136,7 +136,7 @@ class Client:
             timeout=timeout,
             log_level=initial_log_level(log_level, wanted=on_log is not None),
             trace=trace,
-            eras=eras,
+            eras=SHARED_ERAS if eras is None else eras,
         )
         self._max_rounds = max_rounds
         self._supervisor: Supervisor | None = None

@@ -1,13 +1,13 @@
-"""Completions while somebody types: one request at a time for an argument, and only for the newest text."""
+"""Debounced completion: one request at a time for an argument, and only for the newest text."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeAlias, TypeVar
 
 from dovetail.protocol.errors import Overtaken
+from dovetail.types.bounded_dict import BoundedDict
 from dovetail.types.messages import (
     CompleteParams,
     CompletionArgument,
@@ -17,7 +17,7 @@ from dovetail.types.messages import (
 )
 
 MAX_ARGUMENTS = 256
-"""Arguments whose last request is remembered."""
+"""Arguments whose state is kept; the least recently used are dropped."""
 
 Reference: TypeAlias = "str | PromptReference | ResourceReference"
 T = TypeVar("T")
@@ -26,7 +26,7 @@ T = TypeVar("T")
 def complete_params(
     reference: Reference, argument: str, value: str, context: Mapping[str, str] | None
 ) -> CompleteParams:
-    """The params of a request; a string that looks like a URI, or a template of some, means resources."""
+    """The params of `completion/complete`; a reference with `://` or `{` is a resource, any other a prompt."""
     if isinstance(reference, str):
         is_uri = "://" in reference or "{" in reference
         reference = ResourceReference(reference) if is_uri else PromptReference(reference)
@@ -35,7 +35,7 @@ def complete_params(
 
 
 class ArgumentState:
-    """What was asked for one argument."""
+    """The requests for one argument: the number of the last, the one in flight, and when the next may be sent."""
 
     __slots__ = ("free_at", "running", "turn")
 
@@ -46,41 +46,37 @@ class ArgumentState:
 
 
 class Debounce:
-    """Sends the first request at once, and of those that follow closely only the last."""
+    """Sends the first request at once, and of those that follow within the interval only the last."""
 
     def __init__(self) -> None:
-        self._typings: OrderedDict[object, ArgumentState] = OrderedDict()
+        self._arguments = BoundedDict[object, ArgumentState](MAX_ARGUMENTS)
 
     async def run(self, key: object, seconds: float, send: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Send when it is time; raises `Overtaken` when a later one for the same key has come meanwhile."""
-        typing = self._typing(key)
-        typing.turn += 1
-        turn, loop = typing.turn, asyncio.get_running_loop()
-        if (wait := typing.free_at - loop.time()) > 0:
+        """Send after the interval; raises `Overtaken` when a later request for the same key takes its place."""
+        state = self._argument(key)
+        state.turn += 1
+        turn, loop = state.turn, asyncio.get_running_loop()
+        if (wait := state.free_at - loop.time()) > 0:
             await asyncio.sleep(wait)
-            if typing.turn != turn:
+            if state.turn != turn:
                 raise Overtaken("A later completion of the same argument took the place of this one")
-        if typing.running is not None:
-            typing.running.cancel()
-        typing.free_at = loop.time() + seconds
-        running = typing.running = asyncio.ensure_future(send())
+        if state.running is not None:
+            state.running.cancel()
+        state.free_at = loop.time() + seconds
+        running = state.running = asyncio.ensure_future(send())
         try:
             return await running
         except asyncio.CancelledError:
             task = asyncio.current_task()
-            if typing.turn == turn or (task is not None and task.cancelling()):
+            if state.turn == turn or (task is not None and task.cancelling()):
                 raise
             raise Overtaken("A later completion of the same argument took the place of this one") from None
         finally:
-            if typing.running is running:
-                typing.running = None
+            if state.running is running:
+                state.running = None
 
-    def _typing(self, key: object) -> ArgumentState:
-        typing = self._typings.get(key)
-        if typing is None:
-            typing = self._typings[key] = ArgumentState()
-            if len(self._typings) > MAX_ARGUMENTS:
-                self._typings.popitem(last=False)
-        else:
-            self._typings.move_to_end(key)
-        return typing
+    def _argument(self, key: object) -> ArgumentState:
+        state = self._arguments.get_and_refresh(key)
+        if state is None:
+            state = self._arguments[key] = ArgumentState()
+        return state

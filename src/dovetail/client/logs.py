@@ -1,4 +1,4 @@
-"""What a server logs, handed to the function that wants it."""
+"""Log messages of a server, delivered to `on_log`."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ from dovetail.types.serialization import load
 logger = logging.getLogger("dovetail")
 
 OnLog: TypeAlias = "Callable[[str, Any, str | None], Awaitable[None] | None]"
-"""Takes the level, the data (any JSON value) and the name of the server's logger."""
+"""Called with the level, the data (any JSON value) and the name of the server's logger."""
 
 DEFAULT_LEVEL = "info"
 MAX_WAITING = 1000
-"""Messages that may wait for an `on_log` that takes its time; more are dropped."""
+"""Messages that may wait for a slow async `on_log`; more are dropped."""
 
 
 def initial_log_level(level: str | None, *, wanted: bool) -> str | None:
-    """The level to ask servers for; none when nobody listens."""
+    """The level to request from servers; None without an `on_log`."""
     if level is None:
         return DEFAULT_LEVEL if wanted else None
     if not wanted:
-        raise LocalError("log_level says what on_log hears of, and there is no on_log")
+        raise LocalError("log_level is the level of the messages for on_log, and there is no on_log")
     if level not in get_args(LogLevel):
         raise LocalError(f"There is no log level {level!r}; there are {', '.join(get_args(LogLevel))}")
     return level
 
 
 class LogDelivery:
-    """Takes `notifications/message`; an async function gets one message after the other."""
+    """Delivers `notifications/message`; an async function gets one message after the other."""
 
     def __init__(self, on_log: OnLog) -> None:
         self._on_log = on_log
         self._waiting: deque[Awaitable[None]] = deque()
-        self._telling: asyncio.Task[None] | None = None
+        self._delivering: asyncio.Task[None] | None = None
 
     def notified(self, method: str, params: dict[str, Any]) -> None:
-        """Hand over a message; one that is malformed is dropped."""
+        """Deliver a message; a malformed one is dropped."""
         if method != "notifications/message":
             return
         try:
@@ -59,24 +59,24 @@ class LogDelivery:
             logger.exception("on_log failed")
             return
         if inspect.isawaitable(outcome):
-            self._tell_later(outcome)
+            self._enqueue(outcome)
 
     def close(self) -> None:
-        """Tell no more."""
-        if self._telling is not None:
-            self._telling.cancel()
+        """Deliver no more messages."""
+        if self._delivering is not None:
+            self._delivering.cancel()
         self._drop()
 
-    def _tell_later(self, telling: Awaitable[None]) -> None:
+    def _enqueue(self, delivery: Awaitable[None]) -> None:
         if len(self._waiting) >= MAX_WAITING:
             logger.warning("on_log is too slow: a message was dropped")
-            _forget(telling)
+            _forget(delivery)
             return
-        self._waiting.append(telling)
-        if self._telling is None:
-            self._telling = asyncio.get_running_loop().create_task(self._tell())
+        self._waiting.append(delivery)
+        if self._delivering is None:
+            self._delivering = asyncio.get_running_loop().create_task(self._deliver())
 
-    async def _tell(self) -> None:
+    async def _deliver(self) -> None:
         try:
             while self._waiting:
                 try:
@@ -84,7 +84,7 @@ class LogDelivery:
                 except Exception:
                     logger.exception("on_log failed")
         finally:
-            self._telling = None
+            self._delivering = None
             self._drop()
 
     def _drop(self) -> None:
@@ -92,6 +92,6 @@ class LogDelivery:
             _forget(self._waiting.popleft())
 
 
-def _forget(telling: Awaitable[None]) -> None:
-    if inspect.iscoroutine(telling):
-        telling.close()
+def _forget(delivery: Awaitable[None]) -> None:
+    if inspect.iscoroutine(delivery):
+        delivery.close()

@@ -11,11 +11,11 @@ from dovetail.types.client_features import Root
 
 RootLike: TypeAlias = "str | os.PathLike[str] | Root"
 Roots: TypeAlias = "Sequence[RootLike] | Callable[[], Sequence[RootLike] | Awaitable[Sequence[RootLike]]]"
-"""Paths, file URIs or `Root` values; or a function that gives them whenever a server asks."""
+"""Paths, file URIs or `Root` values; or a function that returns them for each `roots/list`."""
 
 
 def check_roots(given: Sequence[RootLike]) -> None:
-    """Complain about what can never be a root; one that does not exist may exist later."""
+    """Raise `LocalError` for what can never be a root; one that does not exist may exist later."""
     if isinstance(given, str):
         raise LocalError(f"roots is a list of paths or file URIs, not {given!r}")
     for root in given:
@@ -23,7 +23,7 @@ def check_roots(given: Sequence[RootLike]) -> None:
 
 
 def readable_roots(given: Sequence[RootLike]) -> list[Root]:
-    """Those that exist and can be read now, as file URIs without links, dots or repetitions.
+    """The roots that exist and can be read now, as file URIs without links, dots or repetitions.
 
     Roots, "Security Considerations": only roots with appropriate permissions are exposed.
     """

@@ -1,4 +1,4 @@
-"""Sends the requests of authorization flows, to places that may be asked and to nowhere else (docs/adr/0017)."""
+"""OAuth over HTTP: sends the requests of authorization flows, to allowed addresses only (docs/adr/0017)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class OAuthHttp:
-    """Runs flows for the server at one URL, whose peers may name places that it could reach itself.
+    """Runs flows for the server at one URL, which may name addresses that it can reach itself.
 
     Names are resolved once, and only an address that was looked at is connected to. Where a proxy or a client of the
     user's own connects, that is theirs to do: then URLs and addresses in them are checked, and names go unresolved.
@@ -101,14 +101,14 @@ class OAuthHttp:
 
 
 def _screen_literal(parts: SplitResult) -> None:
-    """Check a host that is an address; this machine, which `check_url` has let through, is one that may be."""
+    """Check a host that is an IP address; loopback is allowed here, since `check_url` has decided on it."""
     host = parts.hostname or ""
     with contextlib.suppress(ValueError):
         url_guard.allowed_addresses(parts, [str(ip_address(host))], [host] if url_guard.is_loopback(host) else [])
 
 
 async def _addresses(parts: SplitResult) -> list[str]:
-    """All that a host stands for; none where nobody knows it."""
+    """All addresses of a host; empty if it cannot be resolved."""
     import socket
 
     loop = asyncio.get_running_loop()

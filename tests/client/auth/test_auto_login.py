@@ -64,7 +64,7 @@ class User:
 
     async def logs_in(self, server: Rotating, account: str = "") -> None:
         oauth = OAuth(open_page=server.consent, redirect_uri=BACK, store=default_tokens(), account=account)
-        await oauth.login_anew(server.url)
+        await oauth.login_again(server.url)
 
 
 @pytest.fixture

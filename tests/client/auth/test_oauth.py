@@ -300,7 +300,7 @@ class TestRefusals:
         [
             ({"client_secret": "x"}, "goes with the client_id"),
             ({"open_page": print}, "redirect_uri"),
-            ({"way": ClientCredentials("a", secret="b"), "client_id": "c"}, "has no place beside another way"),
+            ({"grant": ClientCredentials("a", secret="b"), "client_id": "c"}, "cannot be combined with another grant"),
         ],
     )
     def test_what_does_not_go_together(self, how: dict[str, Any], words: str):

@@ -76,7 +76,7 @@ async def _login(options: argparse.Namespace, terminal: Terminal | None) -> int:
     )
     wanted = await probe_challenge(url)
     try:
-        await oauth.login_anew(url, wanted or NO_CHALLENGE)
+        await oauth.login_again(url, wanted or NO_CHALLENGE)
     except AuthorizationFailed as problem:
         if wanted is None:
             raise AuthorizationFailed(f"{url} needs no login and offers none ({problem})") from problem

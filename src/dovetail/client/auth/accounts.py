@@ -1,4 +1,4 @@
-"""The logins that a user has: which there are, which one is meant, and what may be told of them."""
+"""Stored logins: listing them without their tokens, and choosing the default account at a server."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from .token_store import FileTokens, account_name
 logger = logging.getLogger("dovetail")
 
 _WHO = ("email", "preferred_username", "name", "sub")
-"""What an identity token calls its user, the best for people first."""
+"""The claims of an ID token that name the user, the most readable first."""
 
 
 class StoredLogin(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What may be told of an account; never a token."""
+    """The description of a stored account, without its tokens."""
 
     server: str
     account: str
-    """The name that the user gave it; empty for the one without a name."""
+    """The name that the user gave the account; empty for the one without a name."""
     default: bool
-    """Whether it is the one that is used where none is named."""
+    """Whether it is used where no account is named."""
     user: str | None
-    """Who the authorization server says that is, if it says so."""
+    """The user, as the authorization server names them, if it does."""
     issuer: str
     client_id: str
     scopes: tuple[str, ...]
     expires_at: float | None
-    """When the token ends, as seconds since 1970."""
+    """The time at which the token expires, in seconds since 1970."""
     renewable: bool
-    """Whether it is renewed without the user."""
+    """Whether there is a refresh token, which renews it without the user."""
 
 
 async def list_logins(store: FileTokens, url: str | None = None) -> list[StoredLogin]:
@@ -62,13 +62,13 @@ async def list_logins(store: FileTokens, url: str | None = None) -> list[StoredL
 
 
 async def account_labels(store: FileTokens, url: str) -> list[str]:
-    """The names of the accounts at a server; the one without a name is the empty one."""
+    """The names of the accounts at a server; empty for the one without a name."""
     kept = [name.partition(" ") for name in await store.names()]
     return [label for server, _, label in kept if server == account_name(url)]
 
 
 async def default_account(store: FileTokens, url: str) -> str:
-    """The account that is meant where none is named: the one without a name, or the only one."""
+    """The account to use where none is named: the one without a name, or the only one."""
     labels = await account_labels(store, url)
     preferred = _preferred(labels)
     if preferred is None:
@@ -101,7 +101,7 @@ def _described(server: str, label: str, account: Account, *, default: bool) -> S
 
 
 def _user(id_token: str | None) -> str | None:
-    """Only shown, and from the authorization server itself, so its signature is not looked at."""
+    """The user in an ID token; displayed only, so its signature is not verified."""
     if id_token is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""What a client without credentials does when a server wants some: it uses a login of the user's, or asks for one."""
+"""Automatic login: the credentials of a client that was given none, from the user's store or from a new login."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NOTHING: Mapping[str, str] = {}
 
 
 class AutoLogin:
-    """Credentials for the server at the first URL that it is used with, from the user's own store.
+    """Credentials for the server at the first URL that they are used with, from the user's own store.
 
     A login that is stored is sent with the first request; else nothing is done before a server wants it. Then the user
     logs in, where one is there.
@@ -33,31 +33,31 @@ class AutoLogin:
         self._account = account
         self._store: FileTokens | None = None
         self._oauth: OAuth | None = None
-        self._looked = False
-        self._turn = asyncio.Lock()
+        self._looked_up = False
+        self._lock = asyncio.Lock()
 
     async def headers(self, method: str, url: str) -> Mapping[str, str]:
-        """The token of the stored login, if there is one."""
+        """The headers with the token of the stored login, if there is one."""
         if self._oauth is None:
-            if self._looked:
+            if self._looked_up:
                 return _NOTHING
-            if not self._known(url):
-                self._looked = True
+            if not self._has_login(url):
+                self._looked_up = True
                 return _NOTHING
         return await (self._oauth or await self._choose(url)).headers(method, url)
 
     def accepted(self, url: str, headers: Mapping[str, str]) -> None:
-        """The server is content."""
+        """The server has accepted a request."""
         if self._oauth is not None:
             self._oauth.accepted(url, headers)
 
     async def refused(self, url: str, sent: Mapping[str, str], status: int, headers: Mapping[str, str]) -> bool:
-        """Use a login that was stored meanwhile, renew the one there is, or have the user log in."""
+        """Use a login that was stored meanwhile, renew the current one, or ask the user to log in."""
         if self._oauth is None:
             if status != 401 or not _wants_token(headers):
                 return False
-            if login_mode() == "never" and not self._known(url):
-                raise _nobody(url)
+            if login_mode() == "never" and not self._has_login(url):
+                raise _login_needed(url)
         try:
             return await (self._oauth or await self._choose(url)).refused(url, sent, status, headers)
         except ClientNeeded as problem:
@@ -66,8 +66,8 @@ class AutoLogin:
                 f"give them with auth=, or a client_id with `dovetail login {url} --client-id …`"
             ) from problem
 
-    def _known(self, url: str) -> bool:
-        """Whether there is a login at this server; where there is none at all, one look at the disk tells."""
+    def _has_login(self, url: str) -> bool:
+        """Whether there is a stored login at this server; without a store this costs one look at the disk."""
         if self._store is None and not (user_folder() / "accounts").exists():
             return False
         from .token_store import account_name
@@ -82,7 +82,7 @@ class AutoLogin:
         return self._store
 
     async def _choose(self, url: str) -> OAuth:
-        async with self._turn:
+        async with self._lock:
             if self._oauth is None:
                 self._oauth = await self._login_at(url)
             return self._oauth
@@ -96,20 +96,20 @@ class AutoLogin:
         label = await default_account(store, url) if self._account is None else self._account
 
         @contextlib.asynccontextmanager
-        async def doorway() -> AsyncGenerator[tuple[str, OpenPage]]:
+        async def redirect() -> AsyncGenerator[tuple[str, OpenPage]]:
             if login_mode() == "never":
-                raise _nobody(url, label)
+                raise _login_needed(url, label)
             from .browser_login import loopback
 
             async with loopback() as opened:
                 yield opened
 
-        way = BrowserLogin(doorway, name="Dovetail")
-        return OAuth(way, store=store, account=label, http=self._options)
+        grant = BrowserLogin(redirect, name="Dovetail")
+        return OAuth(grant, store=store, account=label, http=self._options)
 
 
 def _wants_token(headers: Mapping[str, str]) -> bool:
-    """Whether a token may be the answer: other credentials than tokens are the user's to give."""
+    """Whether the challenge is one for a token; other credentials have to be given by the caller."""
     if not headers.get("www-authenticate"):
         return True
     from dovetail.auth.challenge import NO_CHALLENGE, read
@@ -117,7 +117,7 @@ def _wants_token(headers: Mapping[str, str]) -> bool:
     return read(headers) is not NO_CHALLENGE
 
 
-def _nobody(url: str, account: str = "") -> LoginNeeded:
+def _login_needed(url: str, account: str = "") -> LoginNeeded:
     words = f"dovetail login {url}" + (f" --account {account}" if account else "")
     return LoginNeeded(
         f"{url} wants a login, and nobody is there to log in: do so once with `{words}`, or give credentials with auth="

@@ -1,4 +1,4 @@
-"""A login in the user's browser, which comes back to this machine (RFC 8252, section 7.3)."""
+"""Browser login with a loopback redirect (RFC 8252, section 7.3)."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from dovetail.protocol.errors import LocalError
 from .interactive import LOGIN_VARIABLE, configured_login_mode, find_browser
 
 LOGIN_SECONDS = 300.0
-"""How long a user may take."""
+"""How long a user may take to log in."""
 REQUEST_SECONDS = 10.0
 MAX_HEAD = 16 * 1024
 MAX_OPEN = 16
 """How many connections to the callback are served at once."""
 
 OpenPage: TypeAlias = Callable[[str], Awaitable[str]]
-"""Sends the user to a URL, and gives the URL that the browser was sent back to."""
+"""Opens a URL for the user, and returns the URL that the browser was redirected to."""
 Pasted: TypeAlias = Callable[[], Awaitable[str]]
-"""Gives the next line that the user types."""
+"""Returns the next line that the user types."""
 
 _HEADERS = (
     "content-type: text/html; charset=utf-8\r\ncache-control: no-store\r\nreferrer-policy: no-referrer\r\n"
@@ -39,7 +39,7 @@ _PAGE = "<!doctype html><title>{0}</title><p>{0}</p>"
 
 
 def print_to_stderr(text: str) -> None:
-    """Tell the user, where output of a program does not go."""
+    """Print a message for the user to stderr, since stdout may be a program's output."""
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
 
@@ -53,7 +53,7 @@ async def loopback(
     pasted: Pasted | None = None,
     seconds: float = LOGIN_SECONDS,
 ) -> AsyncGenerator[tuple[str, OpenPage]]:
-    """A redirect URI on this machine, and what sends the user's browser to a page that leads there.
+    """A redirect URI on this machine, and a function that opens login pages in the user's browser.
 
     `browser` is the program that opens pages, with its arguments; none is found where there is no screen, and then
     the user opens the address that is told. Their browser may be on another machine, from where nothing comes back:
@@ -84,20 +84,20 @@ async def loopback(
 
 
 async def _read(pasted: Pasted, callback: LoopbackCallback, tell: Callable[[str], None]) -> None:
-    """Take the answer from what the user pastes; what is none is told, and does no harm."""
+    """Read redirect URLs that the user pastes until one belongs to this login."""
     tell(
         "If that is on another machine, its browser will find nothing in the end: then paste the address that it shows."
     )
     while True:
         line = (await pasted()).strip()
-        if line and callback.take(line):
+        if line and callback.accept(line):
             return
         if line:
             tell(f"This is not the end of this login: it begins with {callback.redirect_uri}?")
 
 
 class LoopbackCallback:
-    """Waits on 127.0.0.1 for one answer, to the login that was begun; whatever else comes is turned away."""
+    """HTTP server on 127.0.0.1 for the redirect of one login; every other request is refused."""
 
     def __init__(self, redirect_uri: str | None = None) -> None:
         self.redirect_uri = redirect_uri or "http://127.0.0.1/callback"
@@ -126,11 +126,11 @@ class LoopbackCallback:
         self.came.cancel()
 
     def expect(self, url: str) -> None:
-        """Wait for the answer to the login that this page begins."""
+        """Expect the redirect of the login that this URL begins."""
         self._state = parse_qs(urlsplit(url).query).get("state", [""])[0].encode()
 
-    def take(self, address: str) -> bool:
-        """Take an address that a browser was sent back to; whether it is the answer to this login."""
+    def accept(self, address: str) -> bool:
+        """Accept a redirect URL that the user pasted; False if it does not belong to this login."""
         place, _, query = address.partition("?")
         answers = place == self.redirect_uri and self._answers(query)
         if answers and not self.came.done():
@@ -157,7 +157,7 @@ class LoopbackCallback:
             writer.close()
 
     def _judge(self, head: str) -> tuple[str, str, str | None]:
-        """Status, words for the user, and the answer to the login if it is one."""
+        """The status, the text for the user, and the redirect URL if it belongs to this login."""
         first, *lines = head.split("\r\n")
         method, _, rest = first.partition(" ")
         target = rest.partition(" ")[0]
@@ -176,7 +176,7 @@ class LoopbackCallback:
         return "200 OK", "Done. You can close this window.", f"{self.redirect_uri}?{query}"
 
     def _answers(self, query: str) -> bool:
-        """Whether this comes of the login that was begun."""
+        """Whether a query has the state of this login."""
         try:
             states = parse_qs(query, max_num_fields=50).get("state", [])
         except ValueError:
@@ -187,7 +187,7 @@ class LoopbackCallback:
 
 
 def check_page(url: str) -> None:
-    """Refuse what must not be opened in a browser: everything but https, and http to this machine."""
+    """Raise for a URL that must not be opened in a browser: all but https, and http to this machine."""
     if url.startswith("-") or urlsplit(url).scheme not in ("http", "https"):
         raise Untrusted("Only http and https pages are opened for a login")
     base = url.partition("?")[0]  # the query is ours, and may be long
@@ -204,7 +204,7 @@ def _found_browser() -> list[str]:
 
 
 def start_browser(words: Sequence[str], url: str) -> None:
-    """Start it, and wait for its end where nobody waits for that.
+    """Start the browser, and reap its process in a thread.
 
     A browser that cannot be started is no failure: the user was told the address.
     """

@@ -1,4 +1,4 @@
-"""Where the key of an encrypted file comes from: the environment, the system's keyring, or a file beside it."""
+"""Sources of the key of an encrypted file: the environment, the system's keyring, or a file beside it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from . import system_keyring
 from .system_keyring import KEYRING_VARIABLE, KeyringFailed
 
 KEY_VARIABLE = "DOVETAIL_TOKEN_KEY"
-"""A text of at least 32 characters, from which the key is made."""
+"""A text of at least 32 characters, from which the key is derived."""
 MIN_KEY = 32
 
 _REMEDY = f"unlock it, or do without it: {KEYRING_VARIABLE}=off"
@@ -25,23 +25,23 @@ KeyOrigin: TypeAlias = Literal["environment", "keyring", "file"]
 
 
 class StoreUnreadable(LocalError):
-    """What is kept in an encrypted file cannot be had now; the message says what to do."""
+    """An encrypted file cannot be read now; the message says what to do."""
 
 
 class KeySource(Protocol):
-    """One of the places."""
+    """One of the sources."""
 
     def find(self) -> bytes:
-        """The key of a file that is there already; raises `StoreUnreadable` where it cannot be had."""
+        """The key of an existing file; raises `StoreUnreadable` where it is not available."""
         ...
 
     def make(self) -> bytes:
-        """The key for a new file: the one that is there, or a new one. Whoever asks holds the lock of the file."""
+        """The key for a new file: an existing key, or a new one. The caller holds the lock of the file."""
         ...
 
 
 class EnvironmentKey:
-    """The key is made from a text that the environment holds, and is kept nowhere."""
+    """Key derived from an environment variable; it is stored nowhere."""
 
     def __init__(self, path: Path, environ: Mapping[str, str]) -> None:
         self._path = path
@@ -50,7 +50,7 @@ class EnvironmentKey:
             raise LocalError(f"{KEY_VARIABLE} is to have at least {MIN_KEY} characters")
 
     def find(self) -> bytes:
-        """Made anew each time."""
+        """Derive the key."""
         from cryptography.hazmat.primitives.hashes import SHA256
         from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
@@ -63,7 +63,7 @@ class EnvironmentKey:
 
 
 class KeyringKey:
-    """The keyring holds the key, under the path of the file; the file alone is of no use to anybody."""
+    """Key in the system's keyring, under the path of the file; the file alone is useless to a thief."""
 
     def __init__(self, path: Path, environ: Mapping[str, str]) -> None:
         self._path = path
@@ -71,7 +71,7 @@ class KeyringKey:
         self._off = environ.get(KEYRING_VARIABLE) == "off"
 
     def find(self) -> bytes:
-        """Ask the keyring."""
+        """Read the key from the keyring."""
         what = f"{self._path} cannot be read: its key is in the system's keyring"
         if self._off:
             raise StoreUnreadable(f"{what}, and {KEYRING_VARIABLE}=off forbids to look there")
@@ -87,7 +87,7 @@ class KeyringKey:
         return key.encode()
 
     def make(self) -> bytes:
-        """A key that was read back from the keyring is there to stay."""
+        """Create the key if there is none, and read it back, which shows that the keyring keeps it."""
         try:
             if system_keyring.read(self._name) is None:
                 system_keyring.write(self._name, urlsafe_b64encode(secrets.token_bytes(32)).decode())
@@ -97,14 +97,14 @@ class KeyringKey:
 
 
 class KeyFile:
-    """A file beside it holds the key: that keeps it from backups and glances, not from who can read both."""
+    """Key in a file beside the encrypted one: protects against a look at one of them, not against a reader of both."""
 
     def __init__(self, path: Path, environ: Mapping[str, str]) -> None:
         self._path = path
         self._beside = path.with_name(f"{path.name}.key")
 
     def find(self) -> bytes:
-        """Read it."""
+        """Read the key file."""
         try:
             return self._beside.read_bytes()
         except OSError as problem:
@@ -114,7 +114,7 @@ class KeyFile:
             ) from None
 
     def make(self) -> bytes:
-        """Of two that make a key at once, the first one's is used by both."""
+        """Create the key file if there is none; of two processes that do so at once, both use the first one's key."""
         if not self._beside.exists():
             try:
                 create_private(self._beside, urlsafe_b64encode(secrets.token_bytes(32)))
@@ -131,7 +131,7 @@ KEY_SOURCES: Mapping[KeyOrigin, Callable[[Path, Mapping[str, str]], KeySource]] 
 
 
 def preferred_key_origin(environ: Mapping[str, str]) -> KeyOrigin:
-    """Where the key of a new file is to come from."""
+    """The source for the key of a new file."""
     if environ.get(KEY_VARIABLE) is not None:
         return "environment"
     if environ.get(KEYRING_VARIABLE) == "off":

@@ -1,4 +1,4 @@
-"""The ways to a token: through a browser, or with something that a program holds itself."""
+"""OAuth grants: how a client obtains a token, with a browser login or with credentials that a program holds."""
 
 from __future__ import annotations
 
@@ -26,47 +26,51 @@ if TYPE_CHECKING:
     from .browser_login import OpenPage
 
 LoginRedirect: TypeAlias = "Callable[[], AbstractAsyncContextManager[tuple[str, OpenPage]]]"
-"""Opens for one login: the redirect URI, and what sends the user to a page."""
+"""Opens for one login: gives the redirect URI, and the function that sends the user to a page."""
 Assertion: TypeAlias = "str | Callable[[], str | Awaitable[str]]"
-"""A token that somebody else gave out, or a function that gives one."""
+"""A token that another party issued, or a function that returns one."""
 
 
 class GrantContext(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a token is to be had, and what is known so far."""
+    """The servers, the challenge, and what is known from earlier grants."""
 
-    fetch: OAuthHttp
-    found: DiscoveryResult
+    http: OAuthHttp
+    discovered: DiscoveryResult
     challenge: Challenge
-    before: tuple[str, ...]
-    """The scopes that were asked for before, or that the user wants."""
+    earlier_scopes: tuple[str, ...]
+    """The scopes of earlier requests, or those that the caller wants."""
     prover: Prover | None
-    earlier: OAuthClient | None
-    """Who we were at the last login, wherever that was."""
+    earlier_client: OAuthClient | None
+    """The client of the last login, at whichever authorization server."""
     registered: OAuthClient | None
-    """Who we are to this authorization server, from an earlier registration."""
+    """The client of an earlier registration at this authorization server."""
 
     def means(self, client: OAuthClient, server: AuthorizationServer | None = None) -> grants.TokenRequestContext:
-        """What a grant needs."""
-        return grants.TokenRequestContext(server or self.found.server, client, time.time(), os.urandom, self.prover)
+        """The arguments that every flow of `auth/grants` needs."""
+        return grants.TokenRequestContext(
+            server or self.discovered.server, client, time.time(), os.urandom, self.prover
+        )
 
     def scopes(self, offline: bool = False) -> tuple[str, ...]:
-        """What to ask for."""
-        protected, server = self.found.protected, self.found.server
+        """The scopes to request."""
+        protected, server = self.discovered.protected, self.discovered.server
         named = None if protected is None else protected.scopes_supported
-        return scopes.select(self.challenge.scopes, named, server.scopes_supported, before=self.before, offline=offline)
+        return scopes.select(
+            self.challenge.scopes, named, server.scopes_supported, before=self.earlier_scopes, offline=offline
+        )
 
-    def own(self, given: OAuthClient) -> OAuthClient:
-        """A client that was given, for this authorization server; refused if it was used with another."""
-        issuer = self.found.server.issuer
-        if self.earlier is not None and self.earlier.id == given.id:
-            self.earlier.at(issuer)
+    def bind_client(self, given: OAuthClient) -> OAuthClient:
+        """Bind a client that the caller gave to this authorization server; raises if it was used with another."""
+        issuer = self.discovered.server.issuer
+        if self.earlier_client is not None and self.earlier_client.id == given.id:
+            self.earlier_client.at(issuer)
         return given.at(issuer)
 
     def account(self, client: OAuthClient, tokens: Tokens, requested: tuple[str, ...]) -> Account:
-        """The login that came of it."""
+        """The login that the grant resulted in."""
         return Account(
-            resource=self.found.resource,
-            issuer=self.found.server.issuer,
+            resource=self.discovered.resource,
+            issuer=self.discovered.server.issuer,
             client=client,
             tokens=tokens,
             requested=requested,
@@ -75,32 +79,32 @@ class GrantContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Grant(Protocol):
-    """One of the ways."""
+    """A flow that obtains a token."""
 
-    async def obtain(self, at: GrantContext) -> Account:
-        """Get a token."""
+    async def obtain(self, context: GrantContext) -> Account:
+        """Obtain a token."""
         ...
 
 
 class BrowserLogin:
-    """The user logs in on a page of the authorization server: an authorization code with PKCE."""
+    """Authorization code grant with PKCE: the user logs in on a page of the authorization server."""
 
     def __init__(
-        self, doorway: LoginRedirect, *, name: str, client: OAuthClient | None = None, document: str | None = None
+        self, redirect: LoginRedirect, *, name: str, client: OAuthClient | None = None, document: str | None = None
     ) -> None:
-        self._doorway = doorway
+        self._redirect = redirect
         self._name = name
         self._client = client
         self._document = document
 
-    async def obtain(self, at: GrantContext) -> Account:
-        """Get a token."""
-        server = at.found.server
+    async def obtain(self, context: GrantContext) -> Account:
+        """Obtain a token."""
+        server = context.discovered.server
         server.check_pkce()
         if self._client is not None:
-            self._client = at.own(self._client)
-        wanted = at.scopes(offline=True)
-        async with self._doorway() as (redirect_uri, open_page):
+            self._client = context.bind_client(self._client)
+        wanted = context.scopes(offline=True)
+        async with self._redirect() as (redirect_uri, open_page):
             about = registration.ClientMetadata(name=self._name, redirect_uris=(redirect_uri,))
             obtaining = registration.get_client(
                 server,
@@ -108,28 +112,28 @@ class BrowserLogin:
                 now=time.time(),
                 configured=self._client,
                 document=self._document,
-                registered=at.registered,
+                registered=context.registered,
             )
-            client = await at.fetch.run(obtaining)
+            client = await context.http.run(obtaining)
             login = authorization_code.build_request(
                 server,
                 client,
                 redirect_uri=redirect_uri,
-                resource=at.found.resource,
+                resource=context.discovered.resource,
                 scope=wanted,
                 random=os.urandom,
-                dpop_thumbprint=None if at.prover is None else at.prover.thumbprint,
+                dpop_thumbprint=None if context.prover is None else context.prover.thumbprint,
             )
             code = authorization_code.read_response(login, await open_page(login.url))
-        tokens = await at.fetch.run(grants.exchange_code(at.means(client), login, code))
-        return at.account(client, tokens, login.scopes)
+        tokens = await context.http.run(grants.exchange_code(context.means(client), login, code))
+        return context.account(client, tokens, login.scopes)
 
 
 class ClientCredentials:
-    """A program gets a token for itself, with a secret or a private key in PEM.
+    """Client credentials grant: a program obtains a token for itself, with a secret or a private key in PEM.
 
-    With `issuer` the credentials are shown to that authorization server only; else to the first one that the server
-    names, and then to no other.
+    With `issuer` the credentials are sent to that authorization server only; otherwise to the first one that the
+    server names, and then to no other.
     """
 
     def __init__(
@@ -143,32 +147,36 @@ class ClientCredentials:
     ) -> None:
         self._client = OAuthClient(id=client_id, secret=secret, key=private_key, kid=kid, issuer=issuer)
 
-    async def obtain(self, at: GrantContext) -> Account:
-        """Get a token."""
-        self._client = client = at.own(self._client)
-        wanted = at.scopes()
-        tokens = await at.fetch.run(grants.client_credentials(at.means(client), at.found.resource, wanted))
-        return at.account(client, tokens, wanted)
+    async def obtain(self, context: GrantContext) -> Account:
+        """Obtain a token."""
+        self._client = client = context.bind_client(self._client)
+        wanted = context.scopes()
+        tokens = await context.http.run(
+            grants.client_credentials(context.means(client), context.discovered.resource, wanted)
+        )
+        return context.account(client, tokens, wanted)
 
 
 class WorkloadIdentity:
-    """A program shows what its platform says of it, as a JWT."""
+    """JWT bearer grant (RFC 7523): a program presents a JWT that its platform issued for it."""
 
     def __init__(self, client_id: str, assertion: Assertion, *, issuer: str | None = None) -> None:
         self._client = OAuthClient(id=client_id, issuer=issuer)
         self._assertion = assertion
 
-    async def obtain(self, at: GrantContext) -> Account:
-        """Get a token."""
-        self._client = client = at.own(self._client)
-        wanted = at.scopes()
+    async def obtain(self, context: GrantContext) -> Account:
+        """Obtain a token."""
+        self._client = client = context.bind_client(self._client)
+        wanted = context.scopes()
         assertion = await _given(self._assertion)
-        tokens = await at.fetch.run(grants.jwt_bearer(at.means(client), assertion, at.found.resource, wanted))
-        return at.account(client, tokens, wanted)
+        tokens = await context.http.run(
+            grants.jwt_bearer(context.means(client), assertion, context.discovered.resource, wanted)
+        )
+        return context.account(client, tokens, wanted)
 
 
 class EnterpriseLogin:
-    """The identity provider of an enterprise lets its user in: its ID token becomes a grant for the server."""
+    """Enterprise login: the ID token of an identity provider is exchanged for a JWT bearer grant at the server."""
 
     def __init__(
         self,
@@ -186,31 +194,33 @@ class EnterpriseLogin:
         self._idp_issuer = idp_issuer
         self._id_token = id_token
 
-    async def obtain(self, at: GrantContext) -> Account:
-        """Get a token."""
-        self._client = client = at.own(self._client)
-        wanted, found = at.scopes(), at.found
-        provider = await at.fetch.run(discovery.find_authorization_server(self._idp_issuer))
+    async def obtain(self, context: GrantContext) -> Account:
+        """Obtain a token."""
+        self._client = client = context.bind_client(self._client)
+        wanted, discovered = context.scopes(), context.discovered
+        provider = await context.http.run(discovery.find_authorization_server(self._idp_issuer))
         exchange = grants.identity_assertion(
-            at.means(self._idp_client, provider),
+            context.means(self._idp_client, provider),
             await _given(self._id_token),
-            audience=found.server.issuer,
-            resource=found.resource,
+            audience=discovered.server.issuer,
+            resource=discovered.resource,
             scope=wanted,
         )
-        assertion = await at.fetch.run(exchange)
-        tokens = await at.fetch.run(grants.jwt_bearer(at.means(client), assertion, found.resource, wanted))
-        return at.account(client, tokens, wanted)
+        assertion = await context.http.run(exchange)
+        tokens = await context.http.run(
+            grants.jwt_bearer(context.means(client), assertion, discovered.resource, wanted)
+        )
+        return context.account(client, tokens, wanted)
 
 
 def fixed_redirect(open_page: OpenPage, redirect_uri: str) -> LoginRedirect:
-    """A doorway of the user's own."""
+    """A redirect that the caller handles."""
 
     @asynccontextmanager
-    async def doorway() -> AsyncGenerator[tuple[str, OpenPage]]:
+    async def redirect() -> AsyncGenerator[tuple[str, OpenPage]]:
         yield redirect_uri, open_page
 
-    return doorway
+    return redirect
 
 
 async def _given(assertion: Assertion) -> str:

@@ -1,4 +1,4 @@
-"""Whether somebody is there who could log in, and how to reach them."""
+"""Interactive login: whether a user is present who could log in, and which browser to open."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Literal, TypeAlias, cast, get_args
 from dovetail.protocol.errors import LocalError
 
 LOGIN_VARIABLE = "DOVETAIL_LOGIN"
-"""Says it, where it cannot be seen: a browser is opened, an address is printed, or nobody is there."""
+"""Overrides the detection: open a browser, print the address, or never ask for a login."""
 
 LoginMode: TypeAlias = Literal["browser", "print", "never"]
 
 
 def configured_login_mode(environ: Mapping[str, str] = os.environ) -> LoginMode | None:
-    """What the user says of it."""
+    """The mode that the environment sets; None if it sets none."""
     wish = environ.get(LOGIN_VARIABLE)
     if wish and wish not in get_args(LoginMode):
         raise LocalError(f"{LOGIN_VARIABLE} is browser, print or never, not {wish!r}")
@@ -24,7 +24,7 @@ def configured_login_mode(environ: Mapping[str, str] = os.environ) -> LoginMode 
 
 
 def login_mode(environ: Mapping[str, str] = os.environ, platform: str = sys.platform) -> LoginMode:
-    """What the user says of it, else what can be seen: a screen with a browser, or a terminal.
+    """The mode that the environment sets, else the one detected: a display with a browser, or a terminal.
 
     A job of a CI service has neither; some pretend to.
     """
@@ -38,7 +38,7 @@ def login_mode(environ: Mapping[str, str] = os.environ, platform: str = sys.plat
 
 
 def find_browser(environ: Mapping[str, str] = os.environ, platform: str = sys.platform) -> list[str] | None:
-    """The program that opens pages here, to be given a URL as one argument; never by way of a shell.
+    """The command that opens pages here, to be started with a URL as its last argument and without a shell.
 
     It is the first that `BROWSER` names, where that is set: editors on other machines set it to reach the user.
     """

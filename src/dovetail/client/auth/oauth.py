@@ -1,4 +1,4 @@
-"""Credentials of a server that wants OAuth: got when it asks for them, kept, and renewed in silence."""
+"""OAuth credentials of one server: obtained when the server requires them, stored, and renewed without the user."""
 
 from __future__ import annotations
 
@@ -29,31 +29,30 @@ from dovetail.transports.http.requester import origin
 
 from .browser_login import OpenPage, loopback
 from .grants import BrowserLogin, Grant, GrantContext, LoginRedirect, fixed_redirect
+from .token_state import RETRY_SECONDS, Event, TokenState
 from .token_store import MemoryTokens, TokenStore, account_name, default_tokens
 
 logger = logging.getLogger("dovetail")
 
 MAX_DEMANDS = 64
-"""How many different sets of scopes a server may ask for in steps."""
-
-RETRY_SECONDS = 10.0
+"""How many different sets of scopes a server may require in step-up authorizations."""
 
 T = TypeVar("T")
 
 
 class OAuth:
-    """The login at one server; it belongs to the first URL that it is used with, and goes to no other origin.
+    """The login at one server; it is bound to the first URL that it is used with, and sent to no other origin.
 
-    By itself it opens the user's browser when the server first wants a token. `client_id` names a client that was
-    registered by hand, `document` is the URL of a document about the client; else one is registered. `open_page`
-    replaces the browser: it is given the page of the login, and returns where the user was sent back to, which is
-    `redirect_uri` with a query. `way` replaces the login: `ClientCredentials` and its like. Tokens are gone with the
-    program, unless there is a `store`; an `account` with a name is in the user's own, if no other is given.
+    By default it opens the user's browser when the server first requires a token. `client_id` names a client that was
+    registered by hand, `document` is the URL of a client ID metadata document; otherwise a client is registered.
+    `open_page` replaces the browser: it gets the URL of the login page, and returns the URL of the redirect, which is
+    `redirect_uri` with a query. `grant` replaces the browser login, for instance with `ClientCredentials`.
+    Tokens are kept in memory, unless there is a `store`; a named `account` is kept in the user's own store by default.
     """
 
     def __init__(
         self,
-        way: Grant | None = None,
+        grant: Grant | None = None,
         *,
         client_id: str | None = None,
         client_secret: str | None = None,
@@ -73,11 +72,11 @@ class OAuth:
             given = OAuthClient(id=client_id, secret=client_secret, issuer=issuer)
         elif client_secret is not None or issuer is not None:
             raise LocalError("A client_secret or an issuer goes with the client_id that it belongs to")
-        if way is None:
-            way = BrowserLogin(_doorway(open_page, redirect_uri), name=name, client=given, document=document)
+        if grant is None:
+            grant = BrowserLogin(_login_redirect(open_page, redirect_uri), name=name, client=given, document=document)
         elif given is not None or document is not None or open_page is not None or redirect_uri is not None:
-            raise LocalError("What is for a login in the browser has no place beside another way to a token")
-        self._way = way
+            raise LocalError("The options of a browser login cannot be combined with another grant")
+        self._grant = grant
         self._scopes = tuple(scopes)
         if store is None:
             store = MemoryTokens() if account is None else default_tokens()
@@ -88,24 +87,18 @@ class OAuth:
         self._url: str | None = None
         self._account: Account | None = None
         self._prover: Prover | None = None
-        self._found: DiscoveryResult | None = None
+        self._discovered: DiscoveryResult | None = None
         self._clients: dict[str, OAuthClient] = {}
         self._steps: dict[tuple[str, ...], StepUp] = {}
-        self._unproven: str | None = None
-        """A token that the server has not yet let through."""
-        self._fresh: str | None = None
-        """The token that the last login gave."""
-        self._patience = 0.0
-        """When to try again what could not be renewed in time."""
-        self._loaded = False
-        self._turn = asyncio.Lock()
-        self._working: set[asyncio.Task[Any]] = set()
+        self._token = TokenState()
+        self._lock = asyncio.Lock()
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     async def headers(self, method: str, url: str) -> Mapping[str, str]:
-        """The token, if there is one, renewed when it is time."""
+        """The headers with the token, if there is one; it is renewed before it expires."""
         self._bind(url)
-        if not self._loaded or self._due(self._account):
-            await self._finish(self._prepare())
+        if not self._token.loaded or self._is_due(self._account):
+            await self._run_to_end(self._prepare())
         account = self._account
         if account is None or account.tokens.expired(time.time()):
             return {}
@@ -117,69 +110,71 @@ class OAuth:
         return granted
 
     def accepted(self, url: str, headers: Mapping[str, str]) -> None:
-        """The token is good."""
-        self._unproven = None
+        """The server has accepted a request."""
+        if self._token.untested:
+            self._token = self._token.after(Event.ACCEPTED)
         if self._prover is not None:
             self._prover.store_nonce(url, headers)
 
     async def refused(self, url: str, sent: Mapping[str, str], status: int, headers: Mapping[str, str]) -> bool:
-        """Get another token: one for more scopes, a renewed one, or one of a new login."""
+        """Obtain another token: one with more scopes, a renewed one, or one of a new login."""
         self._bind(url)
         challenge = read_challenge(headers)
-        news = self._prover is not None and self._prover.store_nonce(url, headers)
-        if news and challenge.error == "use_dpop_nonce":
+        new_nonce = self._prover is not None and self._prover.store_nonce(url, headers)
+        if new_nonce and challenge.error == "use_dpop_nonce":
             return True
         if status == 403 and not (challenge.insufficient_scope and "authorization" in sent):
             return False
-        return await self._finish(self._replace(sent.get("authorization"), status, challenge))
+        return await self._run_to_end(self._replace(sent.get("authorization"), status, challenge))
 
     async def login(self, url: str) -> None:
-        """Get a token before any request asks for one."""
+        """Obtain a token before the first request."""
         self._bind(url)
-        await self._finish(self._replace(None, 401, NO_CHALLENGE))
+        await self._run_to_end(self._replace(None, 401, NO_CHALLENGE))
 
-    async def login_anew(self, url: str, challenge: Challenge = NO_CHALLENGE) -> Account:
-        """Log in whether or not there is a login, given what the server said when it had got no token."""
+    async def login_again(self, url: str, challenge: Challenge = NO_CHALLENGE) -> Account:
+        """Log in even if there is a login; `challenge` is the server's answer to a request without a token."""
         self._bind(url)
-        return await self._finish(self._enter(challenge))
+        return await self._run_to_end(self._login(challenge))
 
     async def logout(self, url: str) -> None:
-        """Forget the login, and tell the authorization server where it takes note."""
+        """Remove the login, and revoke its token where the authorization server supports that."""
         self._bind(url)
-        async with self._turn, self._store.held(self._name):
+        async with self._lock, self._store.held(self._name):
             account = await self._load()
             await self._store.save(self._name, None)
             self._account = self._prover = None
+            self._token = self._token.after(Event.REMOVED)
             if account is not None:
-                found = await self._find(NO_CHALLENGE)
-                if found.server.issuer == account.issuer:
+                discovered = await self._discover(NO_CHALLENGE)
+                if discovered.server.issuer == account.issuer:
                     token, hint = account.tokens.refresh_token, "refresh_token"
                     if token is None:
                         token, hint = account.tokens.access_token, "access_token"
-                    await self._fetch.run(grants.revoke(self._means(account, found), token, hint))
+                    await self._http.run(grants.revoke(self._means(account, discovered), token, hint))
 
-    async def _finish(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do something that goes on when the request that it began for is given up: a user may be in the middle."""
+    async def _run_to_end(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run work that goes on when the request that started it is cancelled: a user may be logging in."""
         task = asyncio.get_running_loop().create_task(work)
-        self._working.add(task)
-        task.add_done_callback(self._over)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_ended)
         return await asyncio.shield(task)
 
-    def _over(self, task: asyncio.Task[Any]) -> None:
-        self._working.discard(task)
+    def _task_ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever still waits for it is told
+            task.exception()  # retrieved, so that it is not logged where no caller waits any more
 
     def _bind(self, url: str) -> None:
         if self._url is None:
             self._url = url
             self._name = account_name(url, self._label)
-            self._fetch = OAuthHttp(url, self._options)
+            self._http = OAuthHttp(url, self._options)
         elif origin(url) != origin(self._url):
             raise LocalError(f"This login is for {self._url}: another server needs an OAuth of its own")
 
     async def _load(self) -> Account | None:
-        """The login as it is stored now: another process may have renewed it."""
+        """Load the login as it is stored now: another process may have renewed it."""
         content = await self._store.load(self._name)
         account = None
         if content is not None:
@@ -188,8 +183,8 @@ class OAuth:
             except LocalError as problem:
                 logger.warning("%s", problem)
         if account is not None and self._dpop and account.dpop_key is None:
-            account = None  # its token would be of use to whoever finds it
-        self._loaded = True
+            account = None  # its token is not bound to a key, so a thief could use it
+        self._token = self._token.after_load(None if account is None else account.tokens.access_token)
         self._adopt(account)
         return account
 
@@ -204,31 +199,32 @@ class OAuth:
         elif self._prover is None or self._prover.key.to_pem() != account.dpop_key:
             self._prover = Prover(SigningKey.from_pem(account.dpop_key))
 
-    async def _keep(self, account: Account) -> None:
+    async def _save(self, account: Account, event: Event) -> None:
         self._adopt(account)
-        self._unproven = account.tokens.access_token
+        self._token = self._token.after(event, account.tokens.access_token)
         await self._store.save(self._name, account.encode())
 
-    def _due(self, account: Account | None) -> bool:
+    def _is_due(self, account: Account | None) -> bool:
+        """Whether a token is to be renewed before it is used."""
         if account is None or account.tokens.refresh_token is None:
             return False
         now = time.time()
-        return account.tokens.needs_refresh(now) and (now >= self._patience or account.tokens.expired(now))
+        return account.tokens.needs_refresh(now) and (self._token.may_renew(now) or account.tokens.expired(now))
 
     async def _prepare(self) -> None:
-        """Load the login, and renew it when it is time; with one that cannot be renewed, the server will ask."""
-        async with self._turn:
-            if not self._loaded:
+        """Load the login, and renew it if it is due; after a failed renewal the server's refusal leads to a login."""
+        async with self._lock:
+            if not self._token.loaded:
                 await self._load()
-            if not self._due(self._account):
+            if not self._is_due(self._account):
                 return
             async with self._store.held(self._name):
                 account = await self._load()
-                if account is None or not self._due(account):
+                if account is None or not self._is_due(account):
                     return
                 try:
-                    found = self._found or await self._find(NO_CHALLENGE)
-                    renewed = await self._refresh(account, found)
+                    discovered = self._discovered or await self._discover(NO_CHALLENGE)
+                    renewed = await self._refresh(account, discovered)
                 except AuthorizationFailed as problem:
                     if isinstance(problem, Denied):
                         self._account = msgspec.structs.replace(
@@ -236,64 +232,64 @@ class OAuth:
                         )
                     elif account.tokens.expired(time.time()):
                         raise
-                    self._patience = time.time() + RETRY_SECONDS
+                    self._token = self._token.after(Event.RENEWAL_FAILED, retry_at=time.time() + RETRY_SECONDS)
                     logger.info("The token for %s was not renewed: %s", self._url, problem)
                 else:
                     if not renewed:
-                        self._account = None
+                        self._account, self._token = None, self._token.after(Event.REMOVED)
 
     async def _replace(self, sent: str | None, status: int, challenge: Challenge) -> bool:
-        async with self._turn, self._store.held(self._name):
+        async with self._lock, self._store.held(self._name):
             account = await self._load()
             if account is not None and account.tokens.authorization != sent and not account.tokens.expired(time.time()):
-                return True  # somebody else was quicker
-            found = await self._find(challenge)
+                return True  # another request or process has replaced it meanwhile
+            discovered = await self._discover(challenge)
             if status == 403 and account is not None:
                 wanted = self._step_up(challenge, account)
-            elif await self._renewed(sent, account, found):
+            elif await self._renew_refused(sent, account, discovered):
                 return True
             else:
                 self._check_progress(sent, account, challenge)
-                wanted = self._wanted(account, found)
-            await self._obtain(found, challenge, wanted)
+                wanted = self._wanted_scopes(account, discovered)
+            await self._obtain(discovered, challenge, wanted)
             return True
 
-    async def _enter(self, challenge: Challenge) -> Account:
-        async with self._turn, self._store.held(self._name):
+    async def _login(self, challenge: Challenge) -> Account:
+        async with self._lock, self._store.held(self._name):
             account = await self._load()
-            found = await self._find(challenge)
-            return await self._obtain(found, challenge, self._wanted(account, found))
+            discovered = await self._discover(challenge)
+            return await self._obtain(discovered, challenge, self._wanted_scopes(account, discovered))
 
-    async def _renewed(self, sent: str | None, account: Account | None, found: DiscoveryResult) -> bool:
-        """Try the refresh token; not when what it gave was just refused."""
-        if account is None or (account.tokens.authorization == sent and account.tokens.access_token == self._unproven):
+    async def _renew_refused(self, sent: str | None, account: Account | None, discovered: DiscoveryResult) -> bool:
+        """Try the refresh token, unless the refused token was just obtained."""
+        if account is None or (account.tokens.authorization == sent and self._token.untested):
             return False
         try:
-            return await self._refresh(account, found)
+            return await self._refresh(account, discovered)
         except Denied as problem:
             logger.info("The login at %s has ended: %s", account.issuer, problem)
             return False
 
-    async def _find(self, challenge: Challenge) -> DiscoveryResult:
+    async def _discover(self, challenge: Challenge) -> DiscoveryResult:
         assert self._url is not None
-        self._found = await self._fetch.run(discovery.discover(self._url, challenge, known=self._clients))
-        return self._found
+        self._discovered = await self._http.run(discovery.discover(self._url, challenge, known=self._clients))
+        return self._discovered
 
-    async def _refresh(self, account: Account, found: DiscoveryResult) -> bool:
-        """Whether there is a new token; a refresh token goes to the authorization server that it is from."""
-        if account.tokens.refresh_token is None or found.server.issuer != account.issuer:
+    async def _refresh(self, account: Account, discovered: DiscoveryResult) -> bool:
+        """Renew the token; False if there is no refresh token from this authorization server."""
+        if account.tokens.refresh_token is None or discovered.server.issuer != account.issuer:
             return False
-        if found.resource != account.resource:
+        if discovered.resource != account.resource:
             return False
-        flow = grants.refresh(self._means(account, found), account.tokens, account.resource)
-        await self._keep(account.renewed(await self._fetch.run(flow)))
+        flow = grants.refresh(self._means(account, discovered), account.tokens, account.resource)
+        await self._save(account.renewed(await self._http.run(flow)), Event.RENEWAL)
         return True
 
-    def _means(self, account: Account, found: DiscoveryResult) -> grants.TokenRequestContext:
-        return grants.TokenRequestContext(found.server, account.client, time.time(), os.urandom, self._prover)
+    def _means(self, account: Account, discovered: DiscoveryResult) -> grants.TokenRequestContext:
+        return grants.TokenRequestContext(discovered.server, account.client, time.time(), os.urandom, self._prover)
 
-    def _wanted(self, account: Account | None, found: DiscoveryResult) -> tuple[str, ...]:
-        if account is None or account.issuer != found.server.issuer:
+    def _wanted_scopes(self, account: Account | None, discovered: DiscoveryResult) -> tuple[str, ...]:
+        if account is None or account.issuer != discovered.server.issuer:
             return self._scopes
         return scopes.union(self._scopes, account.requested)
 
@@ -306,35 +302,33 @@ class OAuth:
         return step.wanted
 
     def _check_progress(self, sent: str | None, account: Account | None, challenge: Challenge) -> None:
-        """Give up where a new login would end as the last one did."""
-        if sent is None or account is None or not account.tokens.access_token == self._unproven == self._fresh:
+        """Raise where another login would end as the last one did."""
+        if sent is None or account is None or not self._token.from_login:
             return
         if set(challenge.scopes) <= set(account.requested):
             why = printable(challenge.error_description or challenge.error or "it does not say why")
             raise AuthorizationFailed(f"{self._url} refuses the token that was just given out for it ({why})")
 
-    async def _obtain(self, found: DiscoveryResult, challenge: Challenge, before: tuple[str, ...]) -> Account:
-        bound = found.protected is not None and found.protected.dpop_bound_access_tokens_required
-        prover = self._prover
-        if prover is None and (self._dpop or bound):
+    async def _obtain(self, discovered: DiscoveryResult, challenge: Challenge, wanted: tuple[str, ...]) -> Account:
+        protected, prover = discovered.protected, self._prover
+        if prover is None and (self._dpop or (protected is not None and protected.dpop_bound_access_tokens_required)):
             prover = Prover(SigningKey.generate())
-        situation = GrantContext(
-            fetch=self._fetch,
-            found=found,
+        context = GrantContext(
+            http=self._http,
+            discovered=discovered,
             challenge=challenge,
-            before=before,
+            earlier_scopes=wanted,
             prover=prover,
-            earlier=None if self._account is None else self._account.client,
-            registered=self._clients.get(found.server.issuer),
+            earlier_client=None if self._account is None else self._account.client,
+            registered=self._clients.get(discovered.server.issuer),
         )
-        account = await self._way.obtain(situation)
+        account = await self._grant.obtain(context)
         self._prover = prover
-        await self._keep(account)
-        self._fresh = account.tokens.access_token
+        await self._save(account, Event.LOGIN)
         return account
 
 
-def _doorway(open_page: OpenPage | None, redirect_uri: str | None) -> LoginRedirect:
+def _login_redirect(open_page: OpenPage | None, redirect_uri: str | None) -> LoginRedirect:
     if open_page is None:
         return partial(loopback, redirect_uri)
     if redirect_uri is None:

@@ -1,4 +1,4 @@
-"""The keyring of the user's system, through the package `keyring`, and never for longer than it may take.
+"""The system's keyring, through the package `keyring`, with a timeout.
 
 A keyring may ask the user for a password, and one without a user may wait for ever. So it is asked on a thread of its
 own, which keeps no program alive.
@@ -16,40 +16,40 @@ from dovetail.protocol.errors import LocalError
 from .interactive import login_mode
 
 ATTENDED_SECONDS = 60.0
-"""How long a keyring may take where somebody can unlock it."""
+"""How long a keyring may take where a user can unlock it."""
 UNATTENDED_SECONDS = 5.0
 SERVICE = "dovetail"
 KEYRING_VARIABLE = "DOVETAIL_KEYRING"
-"""Where it is "off", the keyring is left alone."""
+"""With the value "off" the keyring is not used."""
 
 T = TypeVar("T")
 
 
 class KeyringFailed(LocalError):
-    """The keyring is there, and does not do what it is asked."""
+    """The keyring is available, but an operation failed."""
 
 
 def is_available() -> bool:
-    """Whether there is a keyring that encrypts, and a package to reach it with."""
+    """Whether there is a keyring that encrypts, and the package to use it."""
     return importlib.util.find_spec("keyring") is not None and _bounded(_usable)
 
 
 def read(name: str) -> str | None:
-    """What is kept under a name, in a keyring that was found."""
+    """Read the secret with a name; the keyring must be available."""
     import keyring
 
     return _bounded(lambda: keyring.get_password(SERVICE, name))
 
 
 def write(name: str, secret: str) -> None:
-    """Keep something under a name, in a keyring that was found."""
+    """Store a secret under a name; the keyring must be available."""
     import keyring
 
     _bounded(lambda: keyring.set_password(SERVICE, name, secret))
 
 
 def _usable() -> bool:
-    """Whether it is worth its name: a keyring of low rank encrypts nothing, or keeps nothing."""
+    """Whether the keyring is a real one: those of low priority do not encrypt, or do not store."""
     from keyring import core
 
     return core.get_keyring().priority >= 1

@@ -1,4 +1,4 @@
-"""Where logins are kept between requests, and between starts."""
+"""Token stores: logins kept in memory, or in an encrypted file between runs."""
 
 from __future__ import annotations
 
@@ -35,58 +35,58 @@ _POLL = 0.02
 
 
 class TokenStore(Protocol):
-    """Keeps secrets by name."""
+    """A store of secrets by name."""
 
     async def load(self, name: str) -> bytes | None:
-        """What was saved under a name."""
+        """The content saved under a name; None if there is none."""
         ...
 
     async def save(self, name: str, content: bytes | None) -> None:
-        """Keep something under a name, or nothing any more."""
+        """Save content under a name; None removes it."""
         ...
 
     def held(self, name: str) -> AbstractAsyncContextManager[None]:
-        """While it lasts, nobody else who shares the store renews what has this name."""
+        """Hold a lock under which no other user of the store renews what has this name."""
         ...
 
 
 class MemoryTokens:
-    """Forgets everything at the end of the program."""
+    """Token store in memory."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, bytes] = {}
-        self._turns: dict[str, asyncio.Lock] = {}
+        self._contents: dict[str, bytes] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
 
     async def load(self, name: str) -> bytes | None:
-        """What was saved under a name."""
-        return self._kept.get(name)
+        """The content saved under a name; None if there is none."""
+        return self._contents.get(name)
 
     async def save(self, name: str, content: bytes | None) -> None:
-        """Keep something under a name, or nothing any more."""
+        """Save content under a name; None removes it."""
         if content is None:
-            self._kept.pop(name, None)
+            self._contents.pop(name, None)
         else:
-            self._kept[name] = content
+            self._contents[name] = content
 
     @contextlib.asynccontextmanager
     async def held(self, name: str) -> AsyncGenerator[None]:
-        """One at a time."""
-        async with self._turns.setdefault(name, asyncio.Lock()):
+        """Hold the lock of a name."""
+        async with self._locks.setdefault(name, asyncio.Lock()):
             yield
 
 
 class _Sealed(msgspec.Struct, frozen=True):
-    """The file: what its key is to be had from, and what can be told without it."""
+    """The file: the source of its key, and what can be read without the key."""
 
     version: Literal[1]
     key: KeyOrigin
     owners: tuple[str, ...]
-    """Digests of the first words of all names."""
+    """Digests of the servers (the first words of all names)."""
     content: bytes
 
 
 class FileTokens:
-    """One encrypted file in the user's configuration folder, which only the user can read.
+    """Token store in one encrypted file in the user's configuration folder, readable by the user only.
 
     Its key is in the environment, in the system's keyring where there is one, or else beside it; a file stays with the
     key that it began with. It is replaced as a whole, so that whoever reads it finds the old or the new one, and gone
@@ -100,24 +100,24 @@ class FileTokens:
         self._keys: dict[KeyOrigin, bytes] = {}
 
     async def load(self, name: str) -> bytes | None:
-        """What was saved under a name."""
+        """The content saved under a name; None if there is none."""
         return (await asyncio.to_thread(self._read)).get(name)
 
     async def save(self, name: str, content: bytes | None) -> None:
-        """Keep something under a name, or nothing any more."""
+        """Save content under a name; None removes it."""
         async with self._locked("lock"):
             await asyncio.to_thread(self._change, name, content)
 
     def held(self, name: str) -> AbstractAsyncContextManager[None]:
-        """One process at a time."""
+        """Hold the lock of a name, across processes."""
         return self._locked(f"{_digest(name)}.turn")
 
     async def names(self) -> list[str]:
-        """Everything that something is kept under."""
+        """All names."""
         return sorted(await asyncio.to_thread(self._read))
 
     def mentions(self, word: str) -> bool:
-        """Whether something is kept under a name that begins with this word; told without the key."""
+        """Whether there is a name that begins with this word; needs no key."""
         sealed = self._sealed()
         return sealed is not None and _digest(word) in sealed.owners
 
@@ -138,7 +138,7 @@ class FileTokens:
                             break
                         await asyncio.sleep(_POLL)
             except TimeoutError:
-                raise LocalError(f"Another process has not let go of {self.path}") from None
+                raise LocalError(f"Another process has not released its lock on {self.path}") from None
             yield
         finally:
             os.close(handle)  # which ends the lock
@@ -197,7 +197,7 @@ class FileTokens:
 
 
 def default_tokens(purpose: str = "accounts", environ: Mapping[str, str] = os.environ) -> FileTokens:
-    """The user's own store, which the command and every `Client` without `auth` share.
+    """The user's own store, which the command line and every `Client` without `auth` share.
 
     What is secret and no login goes into one for another purpose: a file of its own, with a key of its own.
     """
@@ -205,7 +205,7 @@ def default_tokens(purpose: str = "accounts", environ: Mapping[str, str] = os.en
 
 
 def account_name(url: str, label: str = "") -> str:
-    """What the login at a server is kept under, with the name that the user gave it."""
+    """The name under which a login is stored: the server's canonical URL and the account's label."""
     from dovetail.auth.metadata import canonical_url
 
     if len(label) > MAX_LABEL or label != label.strip() or not label.isprintable():
@@ -218,7 +218,7 @@ def _digest(text: str) -> str:
 
 
 def _opened(sealed: _Sealed, key: bytes) -> dict[str, bytes] | None:
-    """What is in the file; None where the key is another one."""
+    """The decrypted content of the file; None with a wrong key."""
     from cryptography.fernet import Fernet, InvalidToken
 
     try:

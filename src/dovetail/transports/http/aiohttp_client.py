@@ -25,10 +25,10 @@ _CHALLENGE = "www-authenticate"
 
 
 class AiohttpClient:
-    """Keeps one pool of connections to one server."""
+    """HTTP client with a pool of connections to one server."""
 
     def __init__(self, options: HttpOptions, url: str, addresses: Sequence[str] | None = None) -> None:
-        """`addresses` are those to connect to, whatever the name of a host stands for; a proxy has its own."""
+        """`addresses` replace the name resolution of the host; with a proxy they are not used."""
         try:
             import aiohttp
         except ImportError:
@@ -89,7 +89,7 @@ class AiohttpClient:
 
 
 class AiohttpResponse:
-    """An answer of aiohttp's."""
+    """Response of aiohttp."""
 
     __slots__ = ("_answer", "_content", "_failures", "headers", "status")
 
@@ -113,12 +113,12 @@ class AiohttpResponse:
             raise ConnectionLost(f"the body broke off: {str(problem) or type(problem).__name__}") from problem
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release the response."""
         self._answer.close()
 
 
 def _pinned(addresses: Sequence[str]) -> AbstractResolver:
-    """Answers with these addresses, so that nobody is asked a second time, who could answer otherwise."""
+    """A resolver with fixed addresses: a second lookup could return an address that was not checked."""
     import socket
 
     from aiohttp.abc import AbstractResolver, ResolveResult
@@ -168,7 +168,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _without_secret(url: str | None) -> str:
-    """A proxy's URL without the password that it may hold."""
+    """A proxy's URL without user name and password."""
     if not url:
         return ""
     parts = urlsplit(url)

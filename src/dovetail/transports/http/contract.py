@@ -1,4 +1,4 @@
-"""What is asked of an HTTP client library, so that another one can take its place."""
+"""HTTP client contract: the operations that an HTTP library has to provide, so that it can be replaced."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CONNECT_SECONDS = 10.0
 
 
 class ClientResponse(Protocol):
-    """The answer to one request, once its headers are there."""
+    """The response to one request, once its headers have arrived."""
 
     @property
     def status(self) -> int:
@@ -21,26 +21,26 @@ class ClientResponse(Protocol):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The headers; a name is looked up in lower case. Several challenges in a refusal are joined by commas."""
+        """The headers, with lower-case names. Several challenges of a 401 or 403 are joined by commas."""
         ...
 
     async def chunk(self) -> bytes:
-        """The next bytes of the body, decompressed; none at its end.
+        """The next bytes of the body, decompressed; empty at its end.
 
         Raises `ConnectionLost` when the body breaks off. What is not asked for is not read, but for a bounded rest.
         """
         ...
 
     def close(self) -> None:
-        """Let go of the answer; where the body was not read to its end, its connection ends."""
+        """Release the response; if its body was not read to the end, its connection is closed."""
         ...
 
 
 class HttpClient(Protocol):
-    """Sends requests over connections that it keeps for the next one; used on one event loop."""
+    """Sends requests over pooled connections; used on one event loop."""
 
     async def request(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> ClientResponse:
-        """The answer, of whatever status. Follows no redirect, keeps no cookies.
+        """The response, of whatever status. Follows no redirect, keeps no cookies.
 
         Raises `ConnectionLost` where there is none. A cancelled request ends its connection.
         """
@@ -52,32 +52,32 @@ class HttpClient(Protocol):
 
 
 class HttpOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How to reach servers over HTTP."""
+    """Options for connections over HTTP."""
 
     proxy: str | None = None
     """The URL of a proxy; else the environment names one (HTTP_PROXY, HTTPS_PROXY, NO_PROXY). "" means none."""
     verify: bool = True
-    """Whether a server must show a certificate that can be trusted."""
+    """Whether a server must have a trusted certificate."""
     ca: str | os.PathLike[str] | None = None
     """A file or folder of certificates to trust instead of the system's."""
     cert: str | tuple[str, str] | None = None
-    """A certificate to show: a file that holds its key too, or a pair of files."""
+    """A client certificate: a file that holds its key too, or a pair of files."""
     connect_timeout: float = CONNECT_SECONDS
     client: HttpClient | None = None
-    """Another client to send with; it stays open, and the options above are its own business."""
+    """Another client to send with; it is not closed, and the options above do not apply to it."""
 
 
 class Auth(Protocol):
     """Credentials for the requests to one server."""
 
     async def headers(self, method: str, url: str) -> Mapping[str, str]:
-        """What to send with a request; asked for each one, and each time that one is sent again."""
+        """The headers for a request; called for each one, and each time that one is sent again."""
         ...
 
     def accepted(self, url: str, headers: Mapping[str, str]) -> None:
-        """A server let a request through; these are the headers of its answer."""
+        """The server has accepted a request; `headers` are those of its response."""
         ...
 
     async def refused(self, url: str, sent: Mapping[str, str], status: int, headers: Mapping[str, str]) -> bool:
-        """A server refused these credentials; whether there are others now, to try the request once more."""
+        """The server refused these credentials; True if there are others now, with which to send the request again."""
         ...

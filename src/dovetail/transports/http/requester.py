@@ -1,4 +1,4 @@
-"""One HTTP request with everything that each of them needs: headers, credentials, redirects, clear refusals."""
+"""HTTP requester: sends requests with the user's headers and credentials, follows redirects, explains errors."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 MAX_REDIRECTS = 5
 MAX_REFUSALS = 3
-"""How often other credentials are asked for, for one request."""
+"""How often refused credentials are replaced during one request."""
 MAX_WORDS = 16 * 1024
-"""How much is read of an error that is no message."""
+"""The bytes that are read of an error whose body is no message."""
 
 Token: TypeAlias = "str | Callable[[], str | Awaitable[str]]"
 
@@ -57,7 +57,7 @@ _CHECK = {
 
 
 class HttpRequester:
-    """Carries requests to one server, and to its origin only."""
+    """Sends requests to one server, and to no other origin."""
 
     def __init__(
         self, client: HttpClient, url: str, headers: Mapping[str, str] | None = None, auth: Auth | None = None
@@ -70,45 +70,47 @@ class HttpRequester:
     async def send(
         self, method: str, headers: Mapping[str, str], body: bytes | None = None, url: str | None = None
     ) -> ClientResponse:
-        """The answer, of whatever status; a redirect within the origin is followed, and remembered.
+        """The response, of whatever status; redirects within the origin are followed and remembered.
 
-        With credentials that are refused, others are asked for, a few times.
+        Credentials that the server refuses are replaced, a few times.
         """
         place, auth = url or self.url, self._auth
         redirects, refusals = 0, 0
         while redirects <= MAX_REDIRECTS:
             granted = None if auth is None else await auth.headers(method, place)
-            everything = {**self._headers, **granted, **headers} if granted else {**self._headers, **headers}
-            answer = await self.client.request(method, place, everything, body)
+            all_headers = {**self._headers, **granted, **headers} if granted else {**self._headers, **headers}
+            answer = await self.client.request(method, place, all_headers, body)
             status = answer.status
             if status < 300:
                 if auth is not None:
                     auth.accepted(place, answer.headers)
                 return answer
-            if status in (307, 308) and (onward := answer.headers.get("location")) is not None:
+            if status in (307, 308) and (location := answer.headers.get("location")) is not None:
                 answer.close()
                 redirects += 1
-                place = self._follow(place, onward, status)
+                place = self._follow(place, location, status)
                 if url is None:
                     self.url = place
             elif status in (401, 403) and granted is not None and auth is not None and refusals < MAX_REFUSALS:
                 refusals += 1
-                if not await self._ask_again(auth, place, granted, answer):
+                if not await self._replace_credentials(auth, place, granted, answer):
                     return answer
                 answer.close()
             else:
                 return answer
         raise ConnectionLost(f"{self.url} redirects in a circle")
 
-    async def _ask_again(self, auth: Auth, place: str, granted: Mapping[str, str], answer: ClientResponse) -> bool:
+    async def _replace_credentials(
+        self, auth: Auth, place: str, granted: Mapping[str, str], answer: ClientResponse
+    ) -> bool:
         try:
             return await auth.refused(place, granted, answer.status, answer.headers)
         except BaseException:
             answer.close()
             raise
 
-    def _follow(self, place: str, onward: str, status: int) -> str:
-        target = urljoin(place, onward)
+    def _follow(self, place: str, location: str, status: int) -> str:
+        target = urljoin(place, location)
         if origin(target) != origin(place):
             raise HttpStatus(
                 f"{place} redirects to {target}, which is another server: if that is meant, connect to it",
@@ -119,34 +121,34 @@ class HttpRequester:
 
 
 class TokenAuth:
-    """A bearer token: a fixed one, or one that a function gives, anew when a server refuses the old one."""
+    """Bearer token: a fixed one, or the result of a function that is called again when a server refuses the token."""
 
     def __init__(self, token: Token) -> None:
         self._token = token
         self._headers = _bearer(token) if isinstance(token, str) else None
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def headers(self, method: str, url: str) -> Mapping[str, str]:
         """The header with the token."""
         if self._headers is None:
-            async with self._turn:
+            async with self._lock:
                 if self._headers is None:
-                    self._headers = await self._ask()
+                    self._headers = await self._call_function()
         return self._headers
 
     def accepted(self, url: str, headers: Mapping[str, str]) -> None:
-        """Nothing is learned from that."""
+        """Do nothing: a bearer token needs no confirmation."""
 
     async def refused(self, url: str, sent: Mapping[str, str], status: int, headers: Mapping[str, str]) -> bool:
-        """Ask for another token when one is not accepted; of several refusals at once, one asks."""
+        """Call the function for another token, once for several refusals at the same time."""
         if isinstance(self._token, str) or status != 401:
             return False
-        async with self._turn:
+        async with self._lock:
             if self._headers == sent:
-                self._headers = await self._ask()
+                self._headers = await self._call_function()
             return self._headers != sent
 
-    async def _ask(self) -> dict[str, str]:
+    async def _call_function(self) -> dict[str, str]:
         assert not isinstance(self._token, str)
         token = self._token()
         return _bearer(await token if inspect.isawaitable(token) else token)
@@ -159,7 +161,7 @@ def _bearer(token: object) -> dict[str, str]:
 
 
 def check_user_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Headers of the user's for every request, in lower case; those that say what a request is are ours."""
+    """The user's headers with lower-case names; raises for headers that the client sets itself."""
     checked: dict[str, str] = {}
     for name, value in headers.items():
         if not _NAME.fullmatch(name):
@@ -173,18 +175,18 @@ def check_user_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def origin(url: str) -> tuple[str, str | None, int | None]:
-    """What a URL shares with all others of the same server."""
+    """The origin of a URL: scheme, host and port."""
     parts = urlsplit(url)
     return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
 
 
 def media_type(answer: ClientResponse) -> str:
-    """The type of a body without its parameters; empty where there is none."""
+    """The media type of a response without parameters; empty if it has none."""
     return answer.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 async def read_all(answer: ClientResponse, limit: int) -> bytes:
-    """The whole body."""
+    """The whole body; raises `InvalidAnswer` above the limit."""
     body = await answer.chunk()
     if not body:
         return body
@@ -202,7 +204,7 @@ async def read_all(answer: ClientResponse, limit: int) -> bytes:
 
 
 async def read_error(answer: ClientResponse, url: str, id: Id | None, limit: int) -> bytes | Exception:
-    """What an error status says: a message that answers the request with this id, or why there is none."""
+    """The content of an error response: the message that answers the request with this id, or an exception."""
     status = answer.status
     kind = media_type(answer)
     body = b""
@@ -219,11 +221,11 @@ async def read_error(answer: ClientResponse, url: str, id: Id | None, limit: int
             problem.status = status
             return problem
     words = message.message if isinstance(message, Failure) else _words(kind, body)
-    return HttpStatus(_told(url, status, words, answer.headers.get("retry-after")), status, url)
+    return HttpStatus(_error_text(url, status, words, answer.headers.get("retry-after")), status, url)
 
 
 def unexpected_content(answer: ClientResponse, url: str) -> InvalidAnswer:
-    """What to say of a successful answer that is neither JSON nor a stream of events."""
+    """The error for a successful response that is neither JSON nor an event stream."""
     kind = media_type(answer)
     if not kind:
         return InvalidAnswer(f"{url} answered {answer.status} without a message")
@@ -247,7 +249,7 @@ def _words(kind: str, body: bytes) -> str:
     return text if len(text) <= 200 else text[:200] + "..."
 
 
-def _told(url: str, status: int, words: str, retry_after: str | None) -> str:
+def _error_text(url: str, status: int, words: str, retry_after: str | None) -> str:
     from http import HTTPStatus
 
     try:

@@ -1,4 +1,4 @@
-"""Which certificates to trust and to show."""
+"""TLS context of a client: trusted certificates and the client certificate."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def tls_context(options: HttpOptions) -> ssl.SSLContext | None:
-    """What the options say about certificates; None where they say nothing."""
+    """The TLS context for the options; None where they set nothing about certificates."""
     if options.verify and options.ca is None and options.cert is None:
         return None
     import ssl
