@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 
 import dovetail
 from dovetail import Context, Server
-from dovetail.server.run.sockets import listen_unix
+from dovetail.server import listen_unix
 from dovetail.transports.memory import memory_pair
 from dovetail.transports.stdio import StdioChannel
 

@@ -58,7 +58,7 @@ class OneConnection:
 @contextlib.asynccontextmanager
 async def contact(server: Scripted, timeout: float | None = 30) -> AsyncIterator[OneConnection]:
     ours, theirs = memory_pair()
-    connection = Connection(ours, Script())
+    connection = Connection(ours, Script(), reader=ours)
     connection.open()
     serving = asyncio.create_task(server.serve(theirs))
     try:

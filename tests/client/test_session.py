@@ -117,4 +117,4 @@ class TestHearing:
         async with Client(server, extensions=[extension]) as client:
             server.peer.send(notification("notifications/x"), cancelled(99))
             await fenced(client, server)
-        assert "Taking notifications/x failed" in caplog.text
+        assert "Receiving notifications/x failed" in caplog.text

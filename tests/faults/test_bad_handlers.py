@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dovetail.runtime.connection import MAX_IN_FLIGHT
+from dovetail.protocol.peer import MAX_IN_FLIGHT
 from tests.faults.conftest import NASTY
 from tests.support.raw import ENVELOPE, HANDSHAKE, RawServer, eventually
 

@@ -66,7 +66,7 @@ class TestGoneInTheMiddleOfAStream:
             for call in calls:
                 call.line.abort()
             await until(lambda: server.ended == ["tell_and_wait"] * 20)
-            await until(lambda: endpoint._exchanges.health()["calls"] == 0)
+            await until(lambda: endpoint._router.health()["calls"] == 0)
             await until(lambda: not asyncio.all_tasks() - before)
 
     async def test_on_the_handshake_era_it_means_nothing_and_the_call_is_answered_to_who_comes_back(self) -> None:
@@ -76,7 +76,7 @@ class TestGoneInTheMiddleOfAStream:
             seen = [(await first_of(call)).id for call in calls]
             for call in calls:
                 call.line.abort()
-            (live,) = endpoint._exchanges.sessions.live()
+            (live,) = endpoint._router.sessions.live()
             await until(lambda: not live.busy)
             assert server.ended == []
             server.go.set()
@@ -91,7 +91,7 @@ class TestGoneInTheMiddleOfAStream:
             session = await site.session("2025-11-25")
             call = await session.call("tell_and_wait", token=1)
             last = (await first_of(call)).id
-            (live,) = endpoint._exchanges.sessions.live()
+            (live,) = endpoint._router.sessions.live()
             call.line.abort()
             await until(lambda: not live.busy)
             before = len(asyncio.all_tasks())
@@ -138,7 +138,7 @@ async def test_1000_abandoned_sessions_leave_nothing_behind() -> None:
 
         async def objects() -> int:
             """How much there is when all sessions have ended."""
-            await until(lambda: endpoint._exchanges.health()["sessions"] == 0)
+            await until(lambda: endpoint._router.health()["sessions"] == 0)
             await settled()
             gc.collect()
             return len(gc.get_objects())
@@ -151,8 +151,8 @@ async def test_1000_abandoned_sessions_leave_nothing_behind() -> None:
         assert during - before > 5000, "a session is something that can be seen"
         assert after - before < 1000, f"{before} before, {during} during, {after} after"
         assert len(asyncio.all_tasks()) <= tasks
-        assert not [one for one in server._sessions if one.terms is not None]
-        store = endpoint._exchanges.store
+        assert not [one for one in server._core._sessions if one.lifecycle.terms is not None]
+        store = endpoint._router.store
         assert isinstance(store, MemoryStore)
         assert await store.count("") == 0
         assert store._logs.with_prefix("", 0.0) == []
@@ -213,7 +213,7 @@ async def test_10000_requests_of_which_1_in_100_is_broken_off_leave_nothing_behi
     async with serving(endpoint) as url:
         await client(url, True, 10)
         await client(url, False, 10)
-        await until(lambda: not endpoint._exchanges.health()["calls"])
+        await until(lambda: not endpoint._router.health()["calls"])
         await settled()
         gc.collect()
         tasks, files = asyncio.all_tasks(), len(descriptors())
@@ -223,7 +223,7 @@ async def test_10000_requests_of_which_1_in_100_is_broken_off_leave_nothing_behi
         assert broken > 50
         await until(lambda: len(descriptors()) <= files)
         await until(lambda: not asyncio.all_tasks() - tasks)
-        assert endpoint._exchanges.health()["sessions"] == endpoint._exchanges.health()["calls"] == 0
+        assert endpoint._router.health()["sessions"] == endpoint._router.health()["calls"] == 0
 
 
 @asynccontextmanager

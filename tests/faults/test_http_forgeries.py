@@ -53,7 +53,7 @@ class TestSessionIds:
             for _ in range(50):
                 guess = "".join(chance.choices("0123456789abcdef", k=32))
                 assert (await Session(site, "2025-11-25", guess).ask("ping")).status == 404
-            assert endpoint._exchanges.health()["sessions"] == 1
+            assert endpoint._router.health()["sessions"] == 1
             assert (await session.ask("ping")).status == 200
 
     @pytest.mark.parametrize("id", ["", " ", "a b", "x" * 10_000, "\x7f", "ü"])
@@ -109,7 +109,7 @@ class TestEventIds:
                 server.notify_tools_changed()
                 await first_of(stream)
                 stream.line.abort()
-            await until(lambda: not any(live.busy for live in endpoint._exchanges.sessions.live()))
+            await until(lambda: not any(live.busy for live in endpoint._router.sessions.live()))
             call = await mine.call("pace", token=1, count=3)
             last = (await first_of(call)).id
             assert (await theirs.get(last=last)).status == 400

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from dovetail.runtime.connection import MAX_IN_FLIGHT
+from dovetail.protocol.peer import MAX_IN_FLIGHT
 from tests.faults.conftest import NASTY, SERVERS
 from tests.support.raw import ENVELOPE, ENVELOPE_META, HANDSHAKE, PATIENCE, RawServer, eventually, memory, script
 

@@ -14,7 +14,7 @@ import pytest
 from dovetail import Client, Extension, Server
 from dovetail.client import negotiation
 from dovetail.protocol.revisions import ENVELOPE, HANDSHAKE, REVISIONS
-from dovetail.server.run.sockets import SocketServer, listen_tcp, listen_unix
+from dovetail.server import SocketServer, listen_tcp, listen_unix
 from dovetail.transports.base import Channel
 from dovetail.transports.memory import memory_pair
 from dovetail.transports.process import ProcessChannel

@@ -1,7 +1,7 @@
 """What other implementations get wrong, as far as no other test shows it.
 
 Elsewhere: an unknown tool (test_tools), an unknown prompt and a crash in a resource or prompt (test_resources), an
-empty server (test_lifecycle); 415 on the envelope era (tests/server/http/test_endpoint), an unknown Last-Event-ID
+empty server (test_lifecycle); 415 on the envelope era (tests/server/http/test_asgi_app), an unknown Last-Event-ID
 (tests/server/http/test_resumption); an authorization server without PKCE (tests/client/test_oauth).
 """
 

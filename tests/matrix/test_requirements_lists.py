@@ -8,7 +8,7 @@ import pytest
 
 from dovetail import Client, Context, LocalError, Server
 from dovetail.protocol.envelope import LOG_LEVEL, SUBSCRIPTION_ID
-from dovetail.server.run.stdio import ConnectionRunner
+from dovetail.server.connection import ConnectionRunner
 from dovetail.transports.memory import memory_pair
 from dovetail.types.capabilities import ClientCapabilities
 from tests.matrix.connections import on_envelope
@@ -169,7 +169,7 @@ async def test_a_server_cancels_nothing_but_subscriptions(revision: str) -> None
         return "never"
 
     ours, theirs = memory_pair()
-    serving = ConnectionRunner(server, theirs, 0.01)
+    serving = ConnectionRunner(server._core, theirs, 0.01)
     running = asyncio.create_task(serving.run())
     caller = Caller(ours, revision, ClientCapabilities())
     listening = caller.begin("subscriptions/listen", notifications={"toolsListChanged": True})

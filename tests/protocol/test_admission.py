@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dovetail.protocol.admission import ASSUMED, admit, admit_stream, refused, status_of
+from dovetail.protocol.admission import ASSUMED, Admission, refused, status_of
 from dovetail.protocol.envelope import CLIENT_CAPABILITIES, VERSION
 from dovetail.protocol.errors import (
     HEADER_MISMATCH,
@@ -19,6 +19,8 @@ from dovetail.protocol.errors import (
 from dovetail.protocol.headers import DRAFT_HEADER_MISMATCH
 from dovetail.protocol.request_guard import Refusal
 from dovetail.protocol.revisions import HANDSHAKE, NEWEST, NEWEST_HANDSHAKE, REVISIONS
+from dovetail.protocol.terms import Terms
+from dovetail.types.capabilities import ClientCapabilities
 from dovetail.wire.jsonrpc import Failure, Invalid, Notification, Request, Response
 
 FIRST = REVISIONS[HANDSHAKE[0]]
@@ -32,7 +34,14 @@ PATHS = {"t": {("region",): "Region"}}
 
 def _admit(message, headers=None, served=REVISIONS, session=None, *, strict=False):
     seen = {name.replace("_", "-").encode(): value for name, value in (headers or {}).items()}
-    return admit(message, seen, served, session, strict=strict, paths_of=PATHS.get)
+    agreed = None if session is None else Terms(session, None, ClientCapabilities())
+    terms = Admission(served, lambda: PATHS, strict=strict).admit(message, seen, agreed)
+    return terms if isinstance(terms, Refusal) else terms.revision
+
+
+def admit_stream(headers, served, session):
+    agreed = None if session is None else Terms(session, None, ClientCapabilities())
+    return Admission(served).admit_stream(headers, agreed)
 
 
 def _refused(outcome):

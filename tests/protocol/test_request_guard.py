@@ -1,4 +1,4 @@
-"""The edge: hosts, origins, forms and sizes of a request, before its body is read."""
+"""The request guard: hosts, origins, media types and sizes of a request, before its body is read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dovetail.protocol.errors import HEADER_MISMATCH, INVALID_REQUEST, LocalError
-from dovetail.protocol.request_guard import Cors, Edge, Refusal, accepts_json, accepts_sse
+from dovetail.protocol.request_guard import Refusal, RequestGuard, accepts_json, accepts_sse
 
 POST = {
     b"host": b"localhost:8000",
@@ -21,20 +21,22 @@ def _status(refusal):
     return None if refusal is None else refusal.status
 
 
-def _source(edge, host=b"localhost", origin=None):
-    return _status(edge.check_source({b"host": host} if origin is None else {b"host": host, b"origin": origin}))
+def _source(guard, host=b"localhost", origin=None):
+    return _status(guard.check_source({b"host": host} if origin is None else {b"host": host, b"origin": origin}))
 
 
 def test_an_ordinary_post_comes_in():
-    assert Edge.build().check("POST", POST) is None
+    assert RequestGuard.build().check("POST", POST) is None
 
 
 @pytest.mark.parametrize(
     "host", [b"localhost", b"localhost:8000", b"LOCALHOST:1", b"127.0.0.1", b"127.0.0.1:80", b"[::1]", b"[::1]:9"]
 )
 def test_loopback_is_always_allowed(host):
-    assert _source(Edge.build(), host) is None
-    assert _source(Edge.build(allowed_hosts=["example.com"], allowed_origins=["https://a.example"]), host) is None
+    assert _source(RequestGuard.build(), host) is None
+    assert (
+        _source(RequestGuard.build(allowed_hosts=["example.com"], allowed_origins=["https://a.example"]), host) is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -46,9 +48,9 @@ def test_loopback_is_always_allowed(host):
     ],
 )  # fmt: skip
 def test_other_hosts_are_misdirected(host):
-    edge = Edge.build()
+    guard = RequestGuard.build()
     for _ in range(2):
-        refusal = edge.check_source({b"host": host})
+        refusal = guard.check_source({b"host": host})
         assert refusal is not None
         assert refusal.status == 421
         assert "allowed_hosts" in refusal.message
@@ -56,8 +58,8 @@ def test_other_hosts_are_misdirected(host):
 
 
 def test_a_request_without_host_is_misdirected_unless_nobody_looks():
-    assert _status(Edge.build().check_source({})) == 421
-    assert Edge.build(allowed_hosts=["*"]).check_source({}) is None
+    assert _status(RequestGuard.build().check_source({})) == 421
+    assert RequestGuard.build(allowed_hosts=["*"]).check_source({}) is None
 
 
 @pytest.mark.parametrize(
@@ -73,9 +75,9 @@ def test_a_request_without_host_is_misdirected_unless_nobody_looks():
     ],
 )
 def test_hosts_may_be_named_in_several_ways(entry, good, bad):
-    edge = Edge.build(allowed_hosts=[entry])
-    assert [_source(edge, host) for host in good] == [None] * len(good)
-    assert [_source(edge, host) for host in bad] == [421] * len(bad)
+    guard = RequestGuard.build(allowed_hosts=[entry])
+    assert [_source(guard, host) for host in good] == [None] * len(good)
+    assert [_source(guard, host) for host in bad] == [421] * len(bad)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +92,7 @@ def test_hosts_may_be_named_in_several_ways(entry, good, bad):
     ],
 )
 def test_the_bound_host_is_allowed_if_it_is_one(bound, host, status):
-    assert _source(Edge.build(bound=bound), host) == status
+    assert _source(RequestGuard.build(bound=bound), host) == status
 
 
 @pytest.mark.parametrize(
@@ -112,13 +114,13 @@ def test_the_bound_host_is_allowed_if_it_is_one(bound, host, status):
     ],
 )
 def test_pages_come_from_loopback_only(origin, status):
-    edge = Edge.build()
-    assert _source(edge, origin=origin) == status
-    assert _source(edge, origin=origin) == status
+    guard = RequestGuard.build()
+    assert _source(guard, origin=origin) == status
+    assert _source(guard, origin=origin) == status
 
 
 def test_the_refusal_of_an_origin_says_how_to_allow_it():
-    refusal = Edge.build().check_source({b"host": b"localhost", b"origin": b"https://evil.example"})
+    refusal = RequestGuard.build().check_source({b"host": b"localhost", b"origin": b"https://evil.example"})
     assert refusal is not None
     assert "'https://evil.example'" in refusal.message
     assert "allowed_origins" in refusal.message
@@ -136,30 +138,30 @@ def test_the_refusal_of_an_origin_says_how_to_allow_it():
     ],
 )  # fmt: skip
 def test_origins_may_be_named_in_several_ways(entry, good, bad):
-    edge = Edge.build(allowed_origins=[entry])
-    assert [_source(edge, origin=origin) for origin in good] == [None] * len(good)
-    assert [_source(edge, origin=origin) for origin in bad] == [403] * len(bad)
+    guard = RequestGuard.build(allowed_origins=[entry])
+    assert [_source(guard, origin=origin) for origin in good] == [None] * len(good)
+    assert [_source(guard, origin=origin) for origin in bad] == [403] * len(bad)
 
 
 def test_pages_of_an_allowed_host_come_in_unless_origins_are_listed():
     hosts = ["example.com", "*.wild.example", "*"]
-    edge = Edge.build(allowed_hosts=hosts)
-    assert _source(edge, origin=b"https://example.com") is None
-    assert _source(edge, origin=b"https://a.wild.example") == 403
-    assert _source(edge, origin=b"https://evil.example") == 403
-    assert _source(Edge.build(allowed_hosts=hosts, allowed_origins=[]), origin=b"https://example.com") == 403
+    guard = RequestGuard.build(allowed_hosts=hosts)
+    assert _source(guard, origin=b"https://example.com") is None
+    assert _source(guard, origin=b"https://a.wild.example") == 403
+    assert _source(guard, origin=b"https://evil.example") == 403
+    assert _source(RequestGuard.build(allowed_hosts=hosts, allowed_origins=[]), origin=b"https://example.com") == 403
 
 
 def test_a_star_switches_a_check_off():
-    edge = Edge.build(allowed_hosts=["*"], allowed_origins=["*"])
-    assert _source(edge, b"anything", b"null") is None
-    assert _source(Edge.build(allowed_origins=["*"]), b"evil.example", b"http://evil.example") == 421
+    guard = RequestGuard.build(allowed_hosts=["*"], allowed_origins=["*"])
+    assert _source(guard, b"anything", b"null") is None
+    assert _source(RequestGuard.build(allowed_origins=["*"]), b"evil.example", b"http://evil.example") == 421
 
 
 def test_origins_of_cors_come_in():
-    edge = Edge.build(cors=["https://app.example"])
-    assert _source(edge, origin=b"https://app.example") is None
-    assert _source(Edge.build(cors=True), origin=b"https://app.example") == 403
+    guard = RequestGuard.build(cors=["https://app.example"])
+    assert _source(guard, origin=b"https://app.example") is None
+    assert _source(RequestGuard.build(cors=True), origin=b"https://app.example") == 403
 
 
 @pytest.mark.parametrize(
@@ -179,33 +181,33 @@ def test_origins_of_cors_come_in():
 )
 def test_options_that_cannot_be_read_are_refused(options):
     with pytest.raises(LocalError, match="example"):
-        Edge.build(**options)
+        RequestGuard.build(**options)
 
 
 def test_verdicts_are_remembered_within_bounds():
-    edge = Edge.build(allowed_hosts=["*.example.com"])
+    guard = RequestGuard.build(allowed_hosts=["*.example.com"])
     for number in range(2000):
-        assert _source(edge, b"h%d.example.com" % number) is None
-        assert _source(edge, b"h%d.evil.example" % number) == 421
-    assert _source(edge, b"x" * 5000) == 421
-    assert len(edge._known_hosts) <= 256
-    assert b"x" * 5000 not in edge._known_hosts
+        assert _source(guard, b"h%d.example.com" % number) is None
+        assert _source(guard, b"h%d.evil.example" % number) == 421
+    assert _source(guard, b"x" * 5000) == 421
+    assert len(guard._known_hosts) <= 256
+    assert b"x" * 5000 not in guard._known_hosts
 
 
-def test_two_edges_remember_apart():
-    assert _source(Edge.build(), b"example.com") == 421
-    assert _source(Edge.build(allowed_hosts=["example.com"]), b"example.com") is None
+def test_two_guards_remember_apart():
+    assert _source(RequestGuard.build(), b"example.com") == 421
+    assert _source(RequestGuard.build(allowed_hosts=["example.com"]), b"example.com") is None
 
 
 def test_a_method_nobody_serves_gets_the_list():
-    refusal = Edge.build(methods=["POST"]).check("GET", POST)
+    refusal = RequestGuard.build(methods=["POST"]).check("GET", POST)
     assert refusal is not None
     assert (refusal.status, refusal.headers) == (405, ((b"allow", b"POST"),))
-    assert _status(Edge.build().check("OPTIONS", POST)) == 405
+    assert _status(RequestGuard.build().check("OPTIONS", POST)) == 405
 
 
 def test_strangers_learn_nothing_of_methods():
-    assert _status(Edge.build().check("PUT", {b"host": b"evil.example"})) == 421
+    assert _status(RequestGuard.build().check("PUT", {b"host": b"evil.example"})) == 421
 
 
 @pytest.mark.parametrize(
@@ -226,7 +228,7 @@ def test_a_body_is_json(kind, status):
     headers = {name: value for name, value in POST.items() if name != b"content-type"}
     if kind is not None:
         headers[b"content-type"] = kind
-    assert _status(Edge.build().check("POST", headers)) == status
+    assert _status(RequestGuard.build().check("POST", headers)) == status
 
 
 @pytest.mark.parametrize(
@@ -254,9 +256,9 @@ def test_accept_is_read(accept, json, sse):
     if accept is not None:
         headers[b"accept"] = accept
     assert (accepts_json(headers), accepts_sse(headers)) == (json, sse)
-    assert _status(Edge.build().check("POST", headers)) == (None if json or sse else 406)
-    assert _status(Edge.build().check("GET", headers)) == (None if sse else 406)
-    assert _status(Edge.build().check("DELETE", headers)) is None
+    assert _status(RequestGuard.build().check("POST", headers)) == (None if json or sse else 406)
+    assert _status(RequestGuard.build().check("GET", headers)) == (None if sse else 406)
+    assert _status(RequestGuard.build().check("DELETE", headers)) is None
 
 
 @pytest.mark.parametrize(
@@ -264,24 +266,24 @@ def test_accept_is_read(accept, json, sse):
     [(b"0", None), (b"100", None), (b"101", 413), (b"9" * 5000, 413), (b"", 400), (b"-1", 400), (b"\xb2", 400)],
 )
 def test_lengths_are_bounded(length, status):
-    assert _status(Edge.build(max_body=100).check("POST", {**POST, b"content-length": length})) == status
+    assert _status(RequestGuard.build(max_body=100).check("POST", {**POST, b"content-length": length})) == status
 
 
 def test_a_body_without_length_is_measured_by_whoever_reads_it():
-    edge = Edge.build(max_body=100)
-    assert edge.check("POST", {name: value for name, value in POST.items() if name != b"content-length"}) is None
-    assert edge.too_large().status == 413
+    guard = RequestGuard.build(max_body=100)
+    assert guard.check("POST", {name: value for name, value in POST.items() if name != b"content-length"}) is None
+    assert guard.too_large().status == 413
 
 
 @pytest.mark.parametrize(("encoding", "status"), [(b"identity", None), (b"gzip", 415), (b"br", 415)])
 def test_bodies_come_as_they_are(encoding, status):
-    assert _status(Edge.build().check("POST", {**POST, b"content-encoding": encoding})) == status
+    assert _status(RequestGuard.build().check("POST", {**POST, b"content-encoding": encoding})) == status
 
 
 def test_headers_become_a_mapping():
     raw = [(b"host", b"a"), (b"accept", b"x, y"), (b"empty", b"")]
-    assert Edge.build().headers(raw) == {b"host": b"a", b"accept": b"x, y", b"empty": b""}
-    assert Edge.build().headers([]) == {}
+    assert RequestGuard.build().headers(raw) == {b"host": b"a", b"accept": b"x, y", b"empty": b""}
+    assert RequestGuard.build().headers([]) == {}
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
@@ -289,7 +291,7 @@ def test_headers_become_a_mapping():
 def test_blanks_around_a_value_go(value, place):
     raw = [(b"a", b"1"), (b"b", b"2  2")]
     raw.insert(place, (b"mcp-name", value))
-    assert Edge.build().headers(raw) == {b"a": b"1", b"b": b"2  2", b"mcp-name": b"v"}
+    assert RequestGuard.build().headers(raw) == {b"a": b"1", b"b": b"2  2", b"mcp-name": b"v"}
 
 
 @pytest.mark.parametrize(
@@ -307,7 +309,7 @@ def test_blanks_around_a_value_go(value, place):
     ],
 )
 def test_a_header_that_must_be_clear_comes_once(name, code):
-    refusal = Edge.build().headers([(name, b"a"), (b"x", b"y"), (name, b"a")])
+    refusal = RequestGuard.build().headers([(name, b"a"), (b"x", b"y"), (name, b"a")])
     assert isinstance(refusal, Refusal)
     assert (refusal.status, refusal.code) == (400, code)
     assert name.decode() in refusal.message
@@ -315,13 +317,13 @@ def test_a_header_that_must_be_clear_comes_once(name, code):
 
 def test_other_headers_are_joined():
     raw = [(b"accept", b"application/json"), (b"accept", b"text/event-stream "), (b"x", b"y")]
-    assert Edge.build().headers(raw) == {b"accept": b"application/json, text/event-stream", b"x": b"y"}
+    assert RequestGuard.build().headers(raw) == {b"accept": b"application/json, text/event-stream", b"x": b"y"}
 
 
 @pytest.mark.parametrize("value", [b"a\rb", b"a\nb", b"a\0b", b"\n", b"a\r\nx: y"])
 @pytest.mark.parametrize(("name", "code"), [(b"mcp-name", HEADER_MISMATCH), (b"x", INVALID_REQUEST)])
 def test_line_breaks_in_values_are_refused(name, value, code):
-    refusal = Edge.build().headers([(b"host", b"a"), (name, value)])
+    refusal = RequestGuard.build().headers([(b"host", b"a"), (name, value)])
     assert isinstance(refusal, Refusal)
     assert (refusal.status, refusal.code) == (400, code)
 
@@ -336,7 +338,7 @@ def test_line_breaks_in_values_are_refused(name, value, code):
     ],
 )
 def test_too_many_or_too_large_headers_are_refused(raw):
-    refusal = Edge.build(max_headers=10, max_header_bytes=100).headers(raw)
+    refusal = RequestGuard.build(max_headers=10, max_header_bytes=100).headers(raw)
     assert isinstance(refusal, Refusal)
     assert refusal.status == 431
 
@@ -346,7 +348,7 @@ _bytes = st.binary(max_size=6) | st.text("ab \t\r\n\0", max_size=4).map(str.enco
 
 @given(st.lists(st.tuples(st.sampled_from([b"host", b"mcp-name", b"x", b"y", b"accept"]), _bytes), max_size=5))
 def test_whatever_comes_out_is_clean(raw):
-    found = Edge.build().headers(raw)
+    found = RequestGuard.build().headers(raw)
     dirty = any(mark in value for _, value in raw for mark in (b"\r", b"\n", b"\0"))
     names = [name for name, _ in raw]
     twice = any(names.count(name) > 1 for name in (b"host", b"mcp-name"))
@@ -360,61 +362,4 @@ def test_whatever_comes_out_is_clean(raw):
 
 @given(st.binary(max_size=40), st.binary(max_size=40))
 def test_no_address_breaks_the_check(host, origin):
-    assert _source(Edge.build(), host, origin) in {None, 421, 403}
-
-
-def test_cors_is_off_unless_asked_for():
-    assert Cors.build(False) is None
-    assert Cors.build([]) is None
-
-
-def test_cors_answers_allowed_origins_by_name():
-    cors = Cors.build(["https://app.example"])
-    assert cors is not None
-    headers = dict(cors.response_headers({b"origin": b"https://app.example"}))
-    assert headers[b"access-control-allow-origin"] == b"https://app.example"
-    assert b"Mcp-Session-Id" in headers[b"access-control-expose-headers"]
-    assert b"MCP-Protocol-Version" in headers[b"access-control-expose-headers"]
-    assert headers[b"vary"] == b"Origin"
-    assert b"access-control-allow-credentials" not in headers
-    assert cors.response_headers({b"origin": b"https://evil.example"}) == ((b"vary", b"Origin"),)
-    assert cors.response_headers({}) == ((b"vary", b"Origin"),)
-
-
-def test_a_preflight_gets_what_it_asks_for():
-    cors = Cors.build(["https://app.example"])
-    assert cors is not None
-    asked = {
-        b"origin": b"https://app.example",
-        b"access-control-request-method": b"POST",
-        b"access-control-request-headers": b"content-type,mcp-param-region",
-    }
-    headers = dict(cors.preflight(asked) or ())
-    assert headers[b"access-control-allow-origin"] == b"https://app.example"
-    assert headers[b"access-control-allow-headers"] == b"content-type,mcp-param-region"
-    assert headers[b"access-control-allow-methods"] == b"POST, GET, DELETE"
-    assert b"access-control-allow-credentials" not in headers
-
-
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {b"origin": b"https://evil.example", b"access-control-request-method": b"POST"},
-        {b"origin": b"https://app.example"},
-        {b"access-control-request-method": b"POST"},
-    ],
-)
-def test_what_is_no_preflight_gets_none(headers):
-    cors = Cors.build(["https://app.example"])
-    assert cors is not None
-    assert cors.preflight(headers) is None
-
-
-def test_cors_for_all_follows_the_edge():
-    cors = Cors.build(True)
-    assert cors is not None
-    assert (b"access-control-allow-origin", b"http://localhost:1") in cors.response_headers(
-        {b"origin": b"http://localhost:1"}
-    )
-    with pytest.raises(LocalError, match="cors=True"):
-        Cors.build(["*"])
+    assert _source(RequestGuard.build(), host, origin) in {None, 421, 403}

@@ -56,17 +56,6 @@ async def test_who_gave_no_token_hears_nothing(params: dict[str, Any]):
         assert await reports(peer) == []
 
 
-async def test_a_handler_can_ask_whether_anyone_wants_to_know():
-    async def ask(call: Call) -> bool:
-        return call.wants_progress
-
-    async with connected(Script(ask=working(ask))) as (_, peer):
-        peer.request(1, "ask", _meta=WANTS)
-        assert await peer.answer() is True
-        peer.request(2, "ask")
-        assert await peer.answer() is False
-
-
 async def test_only_increasing_values_are_sent():
     async with connected(reporting(1, 1, 0.5, 2, 1.5, -3, 3)) as (_, peer):
         peer.request(1, "report", _meta=WANTS)
@@ -144,7 +133,7 @@ class TestFlooding:
 
         async def flood(call: Call) -> str:
             value = 0
-            while not call.connection.congested:
+            while not call.sink.congested:
                 value += 1
                 await call.progress(value, None, "x" * 1000)
             await call.progress(10**6, None, None)
@@ -181,7 +170,7 @@ class TestSilence:
         held = asyncio.Event()
 
         async def flood(call: Call) -> None:
-            while not call.connection.congested:
+            while not call.sink.congested:
                 await call.progress(len(kept), None, "x" * 1000)
                 kept.append(None)
             await call.progress(10**6, None, None)

@@ -7,9 +7,10 @@ import pytest
 
 from dovetail.protocol.deadline import Timeouts
 from dovetail.protocol.errors import ConnectionLost, InvalidAnswer, ProtocolError
+from dovetail.protocol.peer import MAX_IN_FLIGHT
 from dovetail.runtime import connection as module
 from dovetail.runtime.call import Call
-from dovetail.runtime.connection import MAX_IN_FLIGHT, MAX_OWED, Connection
+from dovetail.runtime.connection import MAX_UNREAD_ANSWERS, Connection
 from dovetail.transports.base import HIGH_WATER
 from dovetail.transports.memory import memory_pair
 from dovetail.wire import codec
@@ -202,7 +203,7 @@ class TestConcurrency:
             return Script(bounce=working(count_down))
 
         # The side that serves a call asks back on its own connection.
-        sides.extend([Connection(left, bounce(0)), Connection(right, bounce(1))])
+        sides.extend([Connection(left, bounce(0), reader=left), Connection(right, bounce(1), reader=right)])
         for side in sides:
             side.open()
         counts = await asyncio.gather(*(sides[k % 2].pending.request("bounce", {"n": k}, PATIENCE) for k in range(12)))
@@ -432,7 +433,7 @@ class TestBackPressure:
         left, right = memory_pair()
         asking, answering = Script(), Script(echo=working(echo))
         asking.waits_for_reader = False
-        client, server = Connection(left, asking), Connection(right, answering)
+        client, server = Connection(left, asking, reader=left), Connection(right, answering, reader=right)
         client.open()
         server.open()
         body = {"text": "x" * HIGH_WATER}
@@ -467,11 +468,11 @@ class TestBackPressure:
             asked = asyncio.create_task(connection.pending.request("m", None, PATIENCE))
             id = (await peer.next())["id"]
             peer.channel.pause()
-            peer.send(request("big", "big"), *(request(n, "now") for n in range(2 * MAX_OWED)))
+            peer.send(request("big", "big"), *(request(n, "now") for n in range(2 * MAX_UNREAD_ANSWERS)))
             await settled()
-            assert served <= MAX_OWED
+            assert served <= MAX_UNREAD_ANSWERS
             peer.channel.resume()
-            await until(lambda: served == 2 * MAX_OWED)
+            await until(lambda: served == 2 * MAX_UNREAD_ANSWERS)
             peer.send({"jsonrpc": "2.0", "id": id, "result": "here"})
             assert await asked == "here"
 
@@ -539,7 +540,7 @@ class TestEnding:
 
         before = asyncio.all_tasks()
         left, right = memory_pair()
-        connection = Connection(right, Script(stubborn=working(stubborn)))
+        connection = Connection(right, Script(stubborn=working(stubborn)), reader=right)
         connection.open()
         peer = Peer(left)
         peer.request(1, "stubborn")
@@ -608,7 +609,7 @@ class TestAnswersToUs:
 async def test_whoever_traces_sees_every_line_both_ways():
     seen: list[tuple[str, bytes]] = []
     theirs, ours = memory_pair()
-    connection = Connection(ours, Script(), lambda direction, line: seen.append((direction, line)))
+    connection = Connection(ours, Script(), reader=ours, trace=lambda direction, line: seen.append((direction, line)))
     connection.open()
     peer = Peer(theirs)
     await peer.silent()

@@ -17,7 +17,7 @@ EVERY = pytest.mark.parametrize("name", REVISIONS)
 
 
 def names(server: Server) -> list[str]:
-    return [tool.name for tool in server.tools]
+    return [tool.name for tool in server._core.tools]
 
 
 class TestTool:
@@ -64,7 +64,7 @@ class TestTool:
     def test_options_that_were_not_given_are_not_made_up(self):
         server = Server("s")
         server.tool(lambda: None, name="bare")
-        (tool,) = server.tools
+        (tool,) = server._core.tools
         assert (tool.definition.annotations, tool.definition.title, tool.definition.icons) == (None, None, None)
 
     def test_called_with_the_function(self):
@@ -378,11 +378,13 @@ class TestCapabilities:
     def test_only_what_is_there_can_be_subscribed_to(self):
         server = Server("s")
         every = SubscriptionFilter(tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True)
-        assert server.honoured(every) == SubscriptionFilter()
+        assert server._core.accepted_filter(every) == SubscriptionFilter()
         server.tool(lambda: None, name="t")
         server.resource("x://{z}")(lambda z: z)
-        assert server.honoured(every) == SubscriptionFilter(tools_list_changed=True, resources_list_changed=True)
-        assert server.honoured(SubscriptionFilter()) == SubscriptionFilter()
+        assert server._core.accepted_filter(every) == SubscriptionFilter(
+            tools_list_changed=True, resources_list_changed=True
+        )
+        assert server._core.accepted_filter(SubscriptionFilter()) == SubscriptionFilter()
 
 
 class TestIdentity:

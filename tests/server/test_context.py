@@ -64,7 +64,7 @@ class TestKnowing:
             return f"{n} {whatever.revision[:2]}"
 
         server = answering(tell)
-        (tool,) = server.tools
+        (tool,) = server._core.tools
         assert list(tool.definition.input_schema["properties"]) == ["n"]
         async with Client(server) as client:
             assert (await client.call("t", n=1)).data == "1 20"

@@ -145,9 +145,9 @@ class TestChanges:
         server.mount(inner, prefix="db")
         with pytest.raises(LocalError, match="has 'db_x', which is taken already"):
             inner.tool(lambda: 2, name="x")
-        assert "x" not in inner.tools
+        assert "x" not in inner._core.tools
         inner.tool(lambda: 2, name="y")
-        assert [key for key, _ in server.tools.items()] == ["db_x", "db_y"]
+        assert [key for key, _ in server._core.tools.items()] == ["db_x", "db_y"]
 
 
 class TestRefusedMounts:
@@ -156,7 +156,7 @@ class TestRefusedMounts:
         server.tool(lambda: 1, name="plain")
         with pytest.raises(LocalError, match="taken already"):
             server.mount(database())
-        assert [key for key, _ in server.tools.items()] == ["plain"]
+        assert [key for key, _ in server._core.tools.items()] == ["plain"]
         server.mount(database(), prefix="db")
 
     def test_a_server_cannot_be_mounted_in_itself(self):

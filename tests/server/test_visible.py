@@ -56,11 +56,11 @@ class TestVisible:
     def test_who_may_see_it_does(self):
         server = offering(visible=shown)
         newest = REVISIONS[ENVELOPE[-1]]
-        assert b"secret" not in server.page("tools/list", newest, None, None)
-        assert b"secret" in server.page("tools/list", newest, None, "ada")
+        assert b"secret" not in server._core.list_page("tools/list", newest, None, None)
+        assert b"secret" in server._core.list_page("tools/list", newest, None, "ada")
         wanted = SubscriptionFilter(resource_subscriptions=["secret://one", "open://one"])
-        assert server.honoured(wanted).resource_subscriptions == ["open://one"]
-        assert server.honoured(wanted, "ada").resource_subscriptions == ["secret://one", "open://one"]
+        assert server._core.accepted_filter(wanted).resource_subscriptions == ["open://one"]
+        assert server._core.accepted_filter(wanted, "ada").resource_subscriptions == ["secret://one", "open://one"]
 
     def test_pages_hold_what_is_visible(self):
         server = Server("s", visible=lambda principal, kind, name: name.endswith("0"), page_size=3)
@@ -70,7 +70,7 @@ class TestVisible:
         while True:
             import json
 
-            page = json.loads(server.page("tools/list", newest, cursor, None))
+            page = json.loads(server._core.list_page("tools/list", newest, cursor, None))
             seen += len(page["tools"])
             assert page["cacheScope"] == "private"
             if (cursor := page.get("nextCursor")) is None:

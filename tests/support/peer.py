@@ -13,7 +13,9 @@ from dovetail.protocol.revisions import NEWEST_HANDSHAKE
 from dovetail.protocol.revisions.revision import Revision
 from dovetail.protocol.terms import Terms
 from dovetail.runtime.call import Call
-from dovetail.runtime.connection import Connection, Work
+from dovetail.runtime.connection import Connection
+from dovetail.runtime.serve import Work
+from dovetail.transports.base import MessageSink
 from dovetail.transports.memory import MemoryChannel, memory_pair
 from dovetail.types.capabilities import ClientCapabilities
 from dovetail.wire import codec
@@ -97,13 +99,13 @@ class Script:
         self.waits_for_reader = True
         self.answering = True
 
-    def answers_refused(self, id: Id | None) -> bool:
+    def answers_invalid(self, id: Id | None) -> bool:
         return self.answering
 
-    def terms_for(self, request: Request) -> Terms:
-        return Terms(self.revision, None, ClientCapabilities())
+    def admit(self, request: Request, sink: MessageSink, connection: Connection, terms: Terms | None) -> Call:
+        return Call(request, Terms(self.revision, None, ClientCapabilities()), sink, connection)
 
-    def serve(self, call: Call) -> bytes | Work | None:
+    def dispatch(self, call: Call) -> bytes | Work | None:
         if call.request.method == "fence":
             return b"{}"
         handler = self.handlers.get(call.request.method)
@@ -147,7 +149,7 @@ async def connected(service: Script) -> AsyncIterator[tuple[Connection, Peer]]:
     """A connection and the peer at its other end; at the end no task is left behind."""
     before = asyncio.all_tasks()
     theirs, ours = memory_pair()
-    connection = Connection(ours, service)
+    connection = Connection(ours, service, reader=ours)
     connection.open()
     try:
         yield connection, Peer(theirs)

@@ -20,10 +20,8 @@ from typing import Any
 from dovetail.client.session import ClientSession
 from dovetail.protocol.revisions import HANDSHAKE, REVISIONS
 from dovetail.runtime.connection import Connection
-from dovetail.server.http.asgi_app import Endpoint
-from dovetail.server.http.sessions import HttpSession
-from dovetail.server.http.stateless import OneWay
-from dovetail.server.session import ServerSession
+from dovetail.server.connection import ServerConnection
+from dovetail.server.http.asgi_app import AsgiApp
 from tests.support.closed_schema import closed_schema, spec_folder
 from tests.support.oracle import OTHER, Asked, Oracle, Side, _key, _params
 from tests.support.shared_uvicorn import Observed
@@ -213,20 +211,22 @@ class Traffic:
         begin = Connection.__init__
 
         @functools.wraps(begin)
-        def begin_listened_to(connection: Connection, channel: Any, service: Any, trace: Any = None) -> None:
+        def begin_listened_to(
+            connection: Connection, sender: Any, service: Any, *, reader: Any = None, trace: Any = None
+        ) -> None:
             side = _side(service)
-            # What a connection that only writes has to say goes through an endpoint.
-            if not self.deaf and side is not None and type(channel) not in (HttpSession, OneWay):
+            # What a connection without a reader sends goes through an HTTP application.
+            if not self.deaf and side is not None and reader is not None:
                 trace = _both(Listener(self, side), trace)
-            begin(connection, channel, service, trace)
+            begin(connection, sender, service, reader=reader, trace=trace)
 
         Connection.__init__ = begin_listened_to  # pyright: ignore[reportAttributeAccessIssue]
 
     def _listen_at_endpoints(self) -> None:
-        serve = Endpoint.__call__
+        serve = AsgiApp.__call__
 
         @functools.wraps(serve)
-        async def serve_listened_to(endpoint: Endpoint, scope: Any, receive: Any, send: Any) -> None:
+        async def serve_listened_to(endpoint: AsgiApp, scope: Any, receive: Any, send: Any) -> None:
             if self.deaf or scope["type"] != "http" or _is_no_message(scope["path"]):
                 await serve(endpoint, scope, receive, send)
                 return
@@ -239,7 +239,7 @@ class Traffic:
 
             await Observed(functools.partial(serve, endpoint), listener)(scope, receive, seen)
 
-        Endpoint.__call__ = serve_listened_to  # pyright: ignore[reportAttributeAccessIssue]
+        AsgiApp.__call__ = serve_listened_to  # pyright: ignore[reportAttributeAccessIssue]
 
     def _listener_of(self, headers: dict[bytes, bytes]) -> Listener:
         known = self._sessions.get(headers.get(SESSION, b""))
@@ -256,7 +256,7 @@ class Traffic:
 
 
 def _side(service: object) -> Side | None:
-    if isinstance(service, ServerSession):
+    if isinstance(service, ServerConnection):
         return "server"
     return "client" if isinstance(service, ClientSession) else None
 

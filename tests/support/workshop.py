@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from dovetail import Context, Server
-from dovetail.server.http.asgi_app import Endpoint
+from dovetail.server.http.asgi_app import AsgiApp
 from tests.support.http import serving
 from tests.support.raw_http import Site
 
@@ -94,7 +94,7 @@ class Workshop(Server):
 
 
 @asynccontextmanager
-async def workshop(server: Workshop | None = None, **options: Any) -> AsyncIterator[tuple[Workshop, Site, Endpoint]]:
+async def workshop(server: Workshop | None = None, **options: Any) -> AsyncIterator[tuple[Workshop, Site, AsgiApp]]:
     """A workshop on a real uvicorn; nothing of it waits any more at the end."""
     server = server or Workshop()
     endpoint = server.asgi(**options)

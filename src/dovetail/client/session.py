@@ -12,7 +12,9 @@ from dovetail.protocol.revisions import NEWEST_HANDSHAKE
 from dovetail.protocol.revisions.revision import Revision
 from dovetail.protocol.terms import Terms
 from dovetail.runtime.call import Call
-from dovetail.runtime.connection import Work
+from dovetail.runtime.connection import Connection
+from dovetail.runtime.serve import Outcome, Work
+from dovetail.transports.base import MessageSink
 from dovetail.types.base import Result
 from dovetail.types.capabilities import ClientCapabilities, Implementation
 from dovetail.types.serialization import Value
@@ -79,7 +81,7 @@ class ClientSession:
         """Whether the agreed revision has batches."""
         return self.revision.batching
 
-    def answers_refused(self, id: Id | None) -> bool:
+    def answers_invalid(self, id: Id | None) -> bool:
         """Whether an invalid message is answered: not what a server prints, and nothing where answers are forbidden.
 
         2026-07-28 stdio, "Sending Messages": the client must not write responses.
@@ -91,22 +93,22 @@ class ClientSession:
         """A client does not wait: its server may be waiting for it in the same way."""
         return False
 
-    def terms_for(self, request: Request) -> Terms:
-        """The connection's terms."""
-        return Terms(self.revision, None, self.capabilities)
+    def admit(self, request: Request, sink: MessageSink, connection: Connection, terms: Terms | None) -> Call:
+        """Serve a request under the terms of the connection."""
+        return Call(request, Terms(self.revision, None, self.capabilities), sink, connection)
 
-    def serve(self, call: Call) -> bytes | Work | None:
+    def dispatch(self, call: Call) -> Outcome:
         """Serve a request of the server; on the envelope era there must be none, and no answer."""
         if self.revision.server_requests != "direct":
             return None
         chain = self._client.middleware
         if chain is None or not chain.wraps(call.request.method):
-            return self._serve(call)
+            return self._dispatch(call)
         from dovetail.runtime.middleware import pass_in
 
-        return pass_in(chain, "client", self.server, call, self._serve)
+        return pass_in(chain, "client", self.server, call, self._dispatch)
 
-    def _serve(self, call: Call) -> bytes | Work:
+    def _dispatch(self, call: Call) -> Outcome:
         revision, method = self.revision, call.request.method
         if method == "ping":
             return codec.encode(revision.emit_result("ping", Result()))
@@ -123,6 +125,7 @@ class ClientSession:
 
     def _handle(self, call: Call, params: Value) -> Work:
         """The work of a handler that the caller gave; request timeouts are paused meanwhile."""
+        assert call.connection is not None
         method, pending = call.request.method, call.connection.pending
 
         async def work() -> bytes:

@@ -168,7 +168,7 @@ class Supervisor:
         self.session = self._make_session(self._lost.set)
         self.session.capabilities = self._options.capabilities
         self.http = channel if isinstance(channel, RequestChannel) else None
-        self.connection = Connection(channel, self.session, self._options.trace)
+        self.connection = Connection(channel, self.session, reader=channel, trace=self._options.trace)
         self._target.use_timeouts(self.connection.pending)
         self.connection.open()
         return self.connection

@@ -1,11 +1,10 @@
-"""Under which revision a decoded HTTP message is served, or why it is not.
+"""Admission: the terms that a decoded HTTP message is served under, or the refusal it gets. Decided once, here.
 
-What comes before the body is read is in `edge`. What is left to the caller: the terms of a request of the envelope
-era (`EnvelopeReader.terms`; its error goes out through `refused`), and the session of one of the handshake era.
+`request_guard` checks what can be known before the body is read.
 
-Of several faults of one message this one is told: it is no message; a batch or a response where there is none; no
-version in `_meta` though the header names an envelope revision; a version header missing or different; an unknown
-version; other headers; and then, by the caller, the rest of `_meta`.
+A message with several faults is refused for the first of: it is no message; a batch or a response where there is none;
+no version in `_meta` though the header names an envelope revision; a version header missing or different; an unknown
+version; other headers; the rest of `_meta`.
 """
 
 from __future__ import annotations
@@ -13,9 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from msgspec.structs import replace
+
+from dovetail.types.capabilities import ClientCapabilities
 from dovetail.wire.jsonrpc import Failure, Invalid, Message, Notification, Request, Response
 
-from .envelope import VERSION, meta_of, unsupported
+from .envelope import VERSION, EnvelopeReader, meta_of, unsupported
 from .errors import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
@@ -27,9 +29,10 @@ from .errors import (
 from .headers import DRAFT_HEADER_MISMATCH, PROTOCOL_VERSION, VERSION_KEY, check_headers
 from .request_guard import Headers, Refusal
 from .revisions import REVISIONS, Revision
+from .terms import Terms
 
-PathsOf: TypeAlias = "Callable[[str], Mapping[tuple[str, ...], str] | None]"
-"""The mirrored arguments of a tool (`names.header_paths`), None if there is no such tool."""
+Mirrored: TypeAlias = "Callable[[], Mapping[str, Mapping[tuple[str, ...], str]]]"
+"""The arguments that are mirrored into headers (`names.header_paths`), by tool; tools without any are left out."""
 
 Served: TypeAlias = "Mapping[str, Revision]"
 
@@ -55,84 +58,112 @@ def refused(error: ProtocolError, status: int = 400) -> Refusal:
     return Refusal(status, error.code, error.message, error.data)
 
 
-def admit(
-    message: Message | list[Message],
-    headers: Headers,
-    served: Served,
-    session: Revision | None,
-    *,
-    strict: bool,
-    paths_of: PathsOf,
-) -> Revision | Refusal:
-    """The revision that the body of a POST is served under; `session` is that of its session, if it has one.
-
-    `strict` makes the standard headers required on handshake revisions too.
-    """
-    named = headers.get(VERSION_KEY)
-    if not isinstance(message, _CALLS):
-        return _admit_other(message, named, served, session)
-    meta = message.params.get("_meta")
-    if isinstance(meta, dict) and VERSION in meta:
-        return _admit_envelope(message, meta[VERSION], named, headers, served, paths_of)
-    if named in _ENVELOPE_NAMES:
-        return _without_version(message, headers, served, paths_of, named)
-    revision = _handshake_revision(named, message, served, session)
-    if isinstance(revision, Refusal):
-        return revision
-    reason = _headers_differ(message, headers, paths_of, strict)
-    return revision if reason is None else Refusal(400, DRAFT_HEADER_MISMATCH, f"Header mismatch: {reason}")
+def _nothing_mirrored() -> Mapping[str, Mapping[tuple[str, ...], str]]:
+    return {}
 
 
-def admit_stream(headers: Headers, served: Served, session: Revision | None) -> Revision | Refusal:
-    """The revision of a GET or DELETE, which have no body; there are none on envelope revisions."""
-    named = headers.get(VERSION_KEY)
-    if named in _ENVELOPE_NAMES or not _handshake(served):
-        problem = "This revision has neither streams nor sessions to GET or DELETE"
-        return Refusal(405, INVALID_REQUEST, problem, headers=((b"allow", b"POST"),))
-    return _handshake_revision(named, None, served, session)
+class Admission:
+    """Decides the terms of the messages of one application."""
 
+    __slots__ = ("_envelope", "_mirrored", "_served", "_strict")
 
-def _admit_envelope(
-    message: Request | Notification,
-    version: Any,
-    named: bytes | None,
-    headers: Headers,
-    served: Served,
-    paths_of: PathsOf,
-) -> Revision | Refusal:
-    if not isinstance(version, str):
-        return Refusal(400, INVALID_PARAMS, f"_meta {VERSION} is not a string")
-    if named is None:
-        return Refusal(400, HEADER_MISMATCH, f"Header mismatch: The {PROTOCOL_VERSION} header is missing")
-    if named != version.encode():
-        told = named[:100].decode("latin-1")
-        problem = f"Header mismatch: The {PROTOCOL_VERSION} header says {told!r}, the body {version[:100]!r}"
-        return Refusal(400, HEADER_MISMATCH, problem)
-    revision = served.get(version)
-    if revision is None or revision.era != "envelope":
-        return refused(unsupported(version, served))
-    required = revision.required_headers and isinstance(message, Request)
-    reason = _headers_differ(message, headers, paths_of, required)
-    return revision if reason is None else Refusal(400, HEADER_MISMATCH, f"Header mismatch: {reason}")
+    def __init__(self, served: Served, mirrored: Mirrored = _nothing_mirrored, *, strict: bool = False) -> None:
+        """`strict` makes the standard headers required on handshake revisions too."""
+        self._served = served
+        self._mirrored = mirrored
+        self._strict = strict
+        self._envelope = EnvelopeReader(served)
 
+    def admit(
+        self,
+        message: Message | list[Message],
+        headers: Headers,
+        session: Terms | None = None,
+        principal: str | None = None,
+        scopes: frozenset[str] | None = None,
+    ) -> Terms | Refusal:
+        """The terms for the body of a POST; `session` are those of its session, if it has one."""
+        named = headers.get(VERSION_KEY)
+        agreed = None if session is None else session.revision
+        if not isinstance(message, _CALLS):
+            revision = _admit_other(message, named, self._served, agreed)
+        else:
+            meta = meta_of(message.params)
+            if meta is not None and VERSION in meta:
+                return self._admit_envelope(message, meta, meta[VERSION], headers, principal, scopes)
+            if named in _ENVELOPE_NAMES:
+                return self._without_version(message, named, headers, principal, scopes)
+            revision = _handshake_revision(named, message, self._served, agreed)
+            if not isinstance(revision, Refusal):
+                reason = self._headers_differ(message, headers, self._strict)
+                if reason is not None:
+                    return Refusal(400, DRAFT_HEADER_MISMATCH, f"Header mismatch: {reason}")
+        if isinstance(revision, Refusal):
+            return revision
+        if session is None:
+            return Terms(revision, None, ClientCapabilities(), None, principal, scopes)
+        return session if principal is None else replace(session, principal=principal, scopes=scopes)
 
-def _without_version(
-    message: Request | Notification, headers: Headers, served: Served, paths_of: PathsOf, named: bytes | None
-) -> Revision | Refusal:
-    """The header alone names an envelope revision: a request lacks its `_meta`, a notification need not have any."""
-    version = (named or b"").decode("latin-1")
-    if isinstance(message, Request) and version in served:
-        return Refusal(400, INVALID_PARAMS, f"_meta lacks {VERSION}, though the header names {version}")
-    return _admit_envelope(message, version, named, headers, served, paths_of)
+    def admit_stream(self, headers: Headers, session: Terms | None) -> Revision | Refusal:
+        """The revision of a GET or DELETE, which have no body; there are none on envelope revisions."""
+        named = headers.get(VERSION_KEY)
+        if named in _ENVELOPE_NAMES or not _handshake(self._served):
+            problem = "This revision has neither streams nor sessions to GET or DELETE"
+            return Refusal(405, INVALID_REQUEST, problem, headers=((b"allow", b"POST"),))
+        return _handshake_revision(named, None, self._served, None if session is None else session.revision)
 
+    def _admit_envelope(
+        self,
+        message: Request | Notification,
+        meta: dict[str, Any],
+        version: Any,
+        headers: Headers,
+        principal: str | None,
+        scopes: frozenset[str] | None,
+    ) -> Terms | Refusal:
+        named = headers.get(VERSION_KEY)
+        if not isinstance(version, str):
+            return Refusal(400, INVALID_PARAMS, f"_meta {VERSION} is not a string")
+        if named is None:
+            return Refusal(400, HEADER_MISMATCH, f"Header mismatch: The {PROTOCOL_VERSION} header is missing")
+        if named != version.encode():
+            seen = named[:100].decode("latin-1")
+            problem = f"Header mismatch: The {PROTOCOL_VERSION} header says {seen!r}, the body {version[:100]!r}"
+            return Refusal(400, HEADER_MISMATCH, problem)
+        revision = self._served.get(version)
+        if revision is None or revision.era != "envelope":
+            return refused(unsupported(version, self._served))
+        is_request = isinstance(message, Request)
+        reason = self._headers_differ(message, headers, revision.required_headers and is_request)
+        if reason is not None:
+            return Refusal(400, HEADER_MISMATCH, f"Header mismatch: {reason}")
+        if not is_request:
+            return Terms(revision, None, ClientCapabilities(), None, principal, scopes)
+        try:
+            return self._envelope.terms(meta, revision, principal, scopes)
+        except ProtocolError as problem:
+            return refused(problem)
 
-def _headers_differ(message: Request | Notification, headers: Headers, paths_of: PathsOf, required: bool) -> str | None:
-    params = message.params
-    paths = None
-    if message.method == "tools/call":
-        name = params.get("name")
-        paths = paths_of(name) if isinstance(name, str) else None
-    return check_headers(headers, message.method, params, paths, required=required)
+    def _without_version(
+        self,
+        message: Request | Notification,
+        named: bytes | None,
+        headers: Headers,
+        principal: str | None,
+        scopes: frozenset[str] | None,
+    ) -> Terms | Refusal:
+        """The header alone names an envelope revision: a request lacks `_meta`, a notification needs none."""
+        version = (named or b"").decode("latin-1")
+        if isinstance(message, Request) and version in self._served:
+            return Refusal(400, INVALID_PARAMS, f"_meta lacks {VERSION}, though the header names {version}")
+        return self._admit_envelope(message, {}, version, headers, principal, scopes)
+
+    def _headers_differ(self, message: Request | Notification, headers: Headers, required: bool) -> str | None:
+        params, paths = message.params, None
+        if message.method == "tools/call":
+            name = params.get("name")
+            paths = self._mirrored().get(name) if isinstance(name, str) else None
+        return check_headers(headers, message.method, params, paths, required=required)
 
 
 def _admit_other(

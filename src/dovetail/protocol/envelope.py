@@ -31,28 +31,38 @@ def meta_of(params: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 class EnvelopeReader:
-    """Reads terms from `_meta`; a client that repeats itself is read once."""
+    """Reads terms from `_meta`; those of a client that sends the same again are read once."""
 
     def __init__(self, revisions: Mapping[str, Revision]) -> None:
         self._served = revisions
-        self._key: tuple[object, object, object, object] | None = None
+        self._key: tuple[object, ...] | None = None
         self.last: Terms | None = None
 
-    def terms(self, meta: Mapping[str, Any]) -> Terms:
-        """The terms of one request; a missing or malformed field is −32602, an unknown version −32022."""
-        version = meta.get(VERSION)
-        info, capabilities, level = meta.get(CLIENT_INFO), meta.get(CLIENT_CAPABILITIES), meta.get(LOG_LEVEL)
-        key = (version, info, capabilities, level)
+    def terms(
+        self,
+        meta: Mapping[str, Any],
+        revision: Revision | None = None,
+        principal: str | None = None,
+        scopes: frozenset[str] | None = None,
+    ) -> Terms:
+        """The terms of one request; a missing or malformed field is −32602, an unknown version −32022.
+
+        `revision` is the one that `_meta` names, where the transport has looked it up already.
+        """
+        version, level = meta.get(VERSION), meta.get(LOG_LEVEL)
+        info, capabilities = meta.get(CLIENT_INFO), meta.get(CLIENT_CAPABILITIES)
+        key = (version, info, capabilities, level, principal, scopes)
         if self.last is not None and key == self._key:
             return self.last
-        revision = self._revision(version)
+        if revision is None:
+            revision = self._revision(version)
         if capabilities is None:
             raise ProtocolError(INVALID_PARAMS, f"_meta lacks {CLIENT_CAPABILITIES}")
         if level is not None and (not isinstance(level, str) or level not in _LEVELS):
             raise ProtocolError(INVALID_PARAMS, f"_meta {LOG_LEVEL} is not a log level: {level!r}")
         try:
             client = None if info is None else load(Implementation, info)
-            terms = Terms(revision, client, load(ClientCapabilities, capabilities), level)
+            terms = Terms(revision, client, load(ClientCapabilities, capabilities), level, principal, scopes)
         except msgspec.ValidationError as problem:
             raise ProtocolError(INVALID_PARAMS, f"_meta is malformed: {problem}") from problem
         self._key, self.last = key, terms

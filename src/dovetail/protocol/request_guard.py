@@ -1,4 +1,4 @@
-"""What an HTTP request must be before its body is read: who it is for, where it comes from, its form and size.
+"""Request guard: checks of an HTTP request before its body is read: Host, Origin, method, media types and size.
 
 The checks of Host and Origin keep web pages out that have made their own name point here (Streamable HTTP,
 "Security & Endpoint": DNS rebinding).
@@ -11,6 +11,8 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 import msgspec
+
+from dovetail.types.bounded_dict import BoundedDict
 
 from .errors import HEADER_MISMATCH, INVALID_REQUEST, LocalError
 
@@ -35,7 +37,7 @@ _LONGEST_REMEMBERED = 300
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """A request that is not served: the status, and the JSON-RPC error for its body."""
+    """The response to a request that is not served: the status, and the JSON-RPC error for its body."""
 
     status: int
     code: int
@@ -44,7 +46,7 @@ class Refusal(msgspec.Struct, frozen=True):
     headers: Pairs = ()
 
 
-class Pattern(msgspec.Struct, frozen=True):
+class AllowedOrigin(msgspec.Struct, frozen=True):
     """A host that is allowed, or an origin if it has a scheme."""
 
     host: str
@@ -61,19 +63,24 @@ class Pattern(msgspec.Struct, frozen=True):
         return named and near and self.scheme == scheme
 
 
-class Edge(msgspec.Struct, frozen=True, eq=False):
-    """The checks of one application; `Edge.build` makes one from options."""
+def _verdicts() -> BoundedDict[bytes, bool]:
+    return BoundedDict(_MOST_REMEMBERED)
 
-    hosts: tuple[Pattern, ...] | None
-    """None lets every host in."""
-    origins: tuple[Pattern, ...] | None
-    """None lets every origin in."""
+
+class RequestGuard(msgspec.Struct, frozen=True, eq=False):
+    """The checks of one application; `RequestGuard.build` makes one from options."""
+
+    hosts: tuple[AllowedOrigin, ...] | None
+    """None allows every host."""
+    origins: tuple[AllowedOrigin, ...] | None
+    """None allows every origin."""
     methods: tuple[str, ...]
     max_body: int
     max_headers: int
     max_header_bytes: int
-    _known_hosts: dict[bytes, bool] = {}
-    _known_origins: dict[bytes, bool] = {}
+    _known_hosts: BoundedDict[bytes, bool] = msgspec.field(default_factory=_verdicts)
+    """Verdicts on hosts that were seen: a cache, and the reason that this struct is compared by identity."""
+    _known_origins: BoundedDict[bytes, bool] = msgspec.field(default_factory=_verdicts)
 
     @staticmethod
     def build(
@@ -86,7 +93,7 @@ class Edge(msgspec.Struct, frozen=True, eq=False):
         max_body: int = MAX_BODY,
         max_headers: int = MAX_HEADERS,
         max_header_bytes: int = MAX_HEADER_BYTES,
-    ) -> Edge:
+    ) -> RequestGuard:
         """The checks for these options; LocalError names an entry that cannot be read.
 
         A host is `example.com` (any port), `example.com:8443` or `*.example.com`; an origin is
@@ -104,14 +111,14 @@ class Edge(msgspec.Struct, frozen=True, eq=False):
         hosts = [_host_pattern(entry) for entry in named if entry != "*"]
         own = hosts if allowed_origins is None else hosts[: len(_LOOPBACK)]
         origins = [
-            Pattern(host.host, host.port, scheme)
+            AllowedOrigin(host.host, host.port, scheme)
             for host in own
             if not host.host.startswith(".")
             for scheme in ("http", "https")
         ]
         listed = [*(allowed_origins or ()), *(() if isinstance(cors, bool) else cors)]
-        origins += [_origin_pattern(entry) for entry in listed if entry != "*"]
-        return Edge(
+        origins += [origin_pattern(entry) for entry in listed if entry != "*"]
+        return RequestGuard(
             None if "*" in named else tuple(hosts),
             None if "*" in listed else tuple(origins),
             tuple(methods),
@@ -119,6 +126,10 @@ class Edge(msgspec.Struct, frozen=True, eq=False):
             max_headers,
             max_header_bytes,
         )
+
+    def for_methods(self, *methods: str) -> RequestGuard:
+        """The same checks for other HTTP methods."""
+        return msgspec.structs.replace(self, methods=methods)
 
     def headers(self, raw: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes] | Refusal:
         """The headers by name, or why they cannot be taken; names are in lower case already, as in ASGI.
@@ -155,14 +166,14 @@ class Edge(msgspec.Struct, frozen=True, eq=False):
             if allowed is None:
                 allowed = _remember(self._known_hosts, host, _fits_host(self.hosts, host))
             if not allowed:
-                return Refusal(421, INVALID_REQUEST, _stranger("Host", host, "allowed_hosts"))
+                return Refusal(421, INVALID_REQUEST, _not_allowed("Host", host, "allowed_hosts"))
         origin = headers.get(b"origin")
         if origin is not None and self.origins is not None:
             allowed = self._known_origins.get(origin)
             if allowed is None:
-                allowed = _remember(self._known_origins, origin, _fits_origin(self.origins, origin))
+                allowed = _remember(self._known_origins, origin, fits_origin(self.origins, origin))
             if not allowed:
-                return Refusal(403, INVALID_REQUEST, _stranger("Origin", origin, "allowed_origins"))
+                return Refusal(403, INVALID_REQUEST, _not_allowed("Origin", origin, "allowed_origins"))
         return None
 
     def check(self, method: str, headers: Headers) -> Refusal | None:
@@ -206,55 +217,6 @@ class Edge(msgspec.Struct, frozen=True, eq=False):
         return Refusal(413, INVALID_REQUEST, f"The body has more than {self.max_body} bytes (max_body)")
 
 
-class Cors(msgspec.Struct, frozen=True):
-    """What browsers are told about pages of other origins; only for origins that `Edge.check_source` let in.
-
-    Nothing is ever allowed with cookies, so no answer says `*` or speaks of credentials.
-    """
-
-    origins: tuple[Pattern, ...] | None
-    """None for every origin that the edge lets in."""
-    methods: tuple[str, ...] = ("POST", "GET", "DELETE")
-
-    @staticmethod
-    def build(cors: bool | Sequence[str]) -> Cors | None:
-        """The value for the option: None if it is off."""
-        if isinstance(cors, bool):
-            return Cors(None) if cors else None
-        if "*" in cors:
-            raise LocalError('cors=["*"] says too little: use cors=True with allowed_origins=["*"]')
-        return Cors(tuple(_origin_pattern(entry) for entry in cors)) if cors else None
-
-    def response_headers(self, headers: Headers) -> Pairs:
-        """What is added to every answer."""
-        origin = headers.get(b"origin")
-        if origin is None or not (self.origins is None or _fits_origin(self.origins, origin)):
-            return _VARY
-        return (
-            (b"access-control-allow-origin", origin),
-            (b"access-control-expose-headers", b"Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate"),
-            *_VARY,
-        )
-
-    def preflight(self, headers: Headers) -> Pairs | None:
-        """The headers of a 204 answer to an OPTIONS request that is a preflight from an origin allowed here."""
-        origin = headers.get(b"origin")
-        if origin is None or b"access-control-request-method" not in headers:
-            return None
-        if self.origins is not None and not _fits_origin(self.origins, origin):
-            return None
-        # Which headers a page may send depends on the tools (Mcp-Param-*), so it may send those it asks for.
-        wanted = headers.get(b"access-control-request-headers")
-        asked = () if wanted is None else ((b"access-control-allow-headers", wanted),)
-        return (
-            (b"access-control-allow-origin", origin),
-            (b"access-control-allow-methods", ", ".join(self.methods).encode()),
-            *asked,
-            (b"access-control-max-age", b"600"),
-            *_VARY,
-        )
-
-
 def accepts_json(headers: Headers) -> bool:
     """Whether an answer may be application/json; a request without Accept takes anything."""
     accept = headers.get(b"accept")
@@ -269,7 +231,6 @@ def accepts_sse(headers: Headers) -> bool:
 
 _USUAL_ACCEPT = frozenset({b"application/json, text/event-stream", b"*/*"})
 _IDENTITY: Pairs = ((b"accept-encoding", b"identity"),)
-_VARY: Pairs = ((b"vary", b"Origin"),)
 
 
 @lru_cache(maxsize=_MOST_REMEMBERED)
@@ -310,25 +271,24 @@ def _careful(raw: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes] | Refusal
     return found
 
 
-def _remember(known: dict[bytes, bool], seen: bytes, verdict: bool) -> bool:
+def _remember(verdicts: BoundedDict[bytes, bool], seen: bytes, verdict: bool) -> bool:
     if len(seen) <= _LONGEST_REMEMBERED:
-        if len(known) >= _MOST_REMEMBERED:
-            known.clear()
-        known[seen] = verdict
+        verdicts[seen] = verdict
     return verdict
 
 
-def _stranger(header: str, seen: bytes, option: str) -> str:
-    told = seen[:200].decode("latin-1") if seen else "none"
-    return f"{header} is not allowed: {told!r}; the server can allow it with {option}"
+def _not_allowed(header: str, seen: bytes, option: str) -> str:
+    shown = seen[:200].decode("latin-1") if seen else "none"
+    return f"{header} is not allowed: {shown!r}; the server can allow it with {option}"
 
 
-def _fits_host(patterns: tuple[Pattern, ...], seen: bytes) -> bool:
+def _fits_host(patterns: tuple[AllowedOrigin, ...], seen: bytes) -> bool:
     address = _split(seen.decode("latin-1").lower())
     return address is not None and any(pattern.fits(*address, None) for pattern in patterns)
 
 
-def _fits_origin(patterns: tuple[Pattern, ...], seen: bytes) -> bool:
+def fits_origin(patterns: tuple[AllowedOrigin, ...], seen: bytes) -> bool:
+    """Whether an Origin header names one of the allowed origins."""
     scheme, mark, rest = seen.decode("latin-1").lower().partition("://")
     address = _split(rest) if mark else None
     if address is None:
@@ -354,13 +314,14 @@ def _split(address: str) -> tuple[str, str] | None:
     return host, port
 
 
-def _host_pattern(entry: str) -> Pattern:
+def _host_pattern(entry: str) -> AllowedOrigin:
     problem = f"allowed_hosts takes names such as 'example.com' or '*.example.com', not {entry!r}"
     bare_v6 = entry.count(":") > 1 and not entry.startswith("[") and "/" not in entry
     return _pattern(f"[{entry}]" if bare_v6 else entry, None, problem)
 
 
-def _origin_pattern(entry: str) -> Pattern:
+def origin_pattern(entry: str) -> AllowedOrigin:
+    """An allowed origin from the text of an option; raises LocalError for one that cannot be read."""
     problem = f"An origin is a scheme and a host, such as 'https://example.com', not {entry!r}"
     scheme, mark, rest = entry.partition("://")
     if not mark or not scheme:
@@ -368,7 +329,7 @@ def _origin_pattern(entry: str) -> Pattern:
     return _pattern(rest.removesuffix("/"), scheme.lower(), problem)
 
 
-def _pattern(entry: str, scheme: str | None, problem: str) -> Pattern:
+def _pattern(entry: str, scheme: str | None, problem: str) -> AllowedOrigin:
     wild = entry.endswith(":*")
     address = _split((entry[:-2] if wild else entry).lower())
     if address is None:
@@ -379,4 +340,4 @@ def _pattern(entry: str, scheme: str | None, problem: str) -> Pattern:
     if "*" in host:
         raise LocalError(problem)
     usual = None if scheme is None else _PORTS.get(scheme, "")
-    return Pattern(host, None if wild else port or usual, scheme)
+    return AllowedOrigin(host, None if wild else port or usual, scheme)

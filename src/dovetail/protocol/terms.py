@@ -1,4 +1,4 @@
-"""What both sides of a request have agreed on: revision, who asks, and what they can do."""
+"""Terms: the revision, client, capabilities and principal that a request is served under."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ class Terms(msgspec.Struct, frozen=True):
     capabilities: ClientCapabilities
     log_level: str | None = None
     principal: str | None = None
-    """Who is asking, where the transport has made sure of it."""
+    """The authenticated caller; None where there is no authentication."""
     scopes: frozenset[str] | None = None
-    """What the token of this request allows; None where there is no authorization, and so nothing to ask for."""
+    """The scopes of the caller's token; None where there is no authorization."""

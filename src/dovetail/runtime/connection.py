@@ -1,49 +1,47 @@
-"""One connection, seen from either side: requests both ways, each answered once, cancelled or failed.
+"""One connection, seen from either side: drives the JSON-RPC peer (`protocol/peer`) over a channel.
 
-The connection reads through callbacks and starts one task a request; there is no reader task and no
-queue. What a message means is up to the `Service` that it was given.
+The connection reads through callbacks and starts one task a request; there is no reader task and no queue. The meaning
+of a request is up to the `Service` that the connection was given.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, Literal, Protocol, TypeAlias
 
-from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_REQUEST, ProtocolError
+from dovetail.protocol.errors import INVALID_REQUEST, ProtocolError
+from dovetail.protocol.peer import Action, BatchReply, Peer
 from dovetail.protocol.terms import Terms
-from dovetail.transports.base import Channel, Outlet, RequestChannel
+from dovetail.transports.base import MessageSink, Reader, RequestChannel, Sender
 from dovetail.wire import codec
 from dovetail.wire.jsonrpc import Failure, Id, Invalid, Message, Notification, Request, Response
 from dovetail.wire.lines import TooLong
 
 from .call import Call
 from .pending_requests import PendingRequests
+from .serve import Outcome, Work, begin, encode_error, serve
 
 logger = logging.getLogger("dovetail")
 
 CLEAN_UP_SECONDS = 1.0
 """How long a closing connection waits for handlers that it has cancelled."""
 
-_LAST_WORDS_SECONDS = 0.1
-"""How long the outlet of a call that was stopped stays open for what its handler still has to take back."""
+_CANCELLATION_SECONDS = 0.1
+"""How long the sink of a cancelled call stays open for the cancellations that its handler still sends."""
 
-MAX_OWED = 4096
+MAX_UNREAD_ANSWERS = 4096
 """Answers that may pile up for a peer that does not read, while we wait for its answers ourselves."""
 
-MAX_IN_FLIGHT = 512
-"""Requests served at once on one connection; more are refused, not queued."""
+_NEEDS_NO_ANSWER = (Notification, Response, Failure)
 
-_ANSWERS_NOBODY = (Notification, Response, Failure)
-
-Work: TypeAlias = "Callable[[], Awaitable[bytes]]"
 Direction: TypeAlias = Literal["sent", "received"]
 Trace: TypeAlias = "Callable[[Direction, bytes], None]"
 
 
 class Service(Protocol):
-    """What one side does with the messages of its connection."""
+    """The application on one side of a connection: admits and dispatches requests, receives notifications."""
 
     @property
     def null_id(self) -> bool:
@@ -52,23 +50,23 @@ class Service(Protocol):
 
     @property
     def batching(self) -> bool:
-        """Whether the agreed revision knows batches."""
+        """Whether the negotiated revision has batches."""
         ...
 
-    def answers_refused(self, id: Id | None) -> bool:
-        """Whether a message that cannot be taken gets an error, given the id that could be read in it."""
+    def answers_invalid(self, id: Id | None) -> bool:
+        """Whether a message that is no valid request gets an error, given the id that could be read in it."""
         ...
 
     @property
     def waits_for_reader(self) -> bool:
-        """Whether it reads no more while its answers are not read, even when it waits for answers itself."""
+        """Whether it stops reading while its answers are not read, even when it waits for answers itself."""
         ...
 
-    def terms_for(self, request: Request) -> Terms:
-        """The terms to serve this request under; raises `ProtocolError` to refuse it."""
+    def admit(self, request: Request, sink: MessageSink, connection: Connection, terms: Terms | None) -> Call:
+        """Decide the terms of a request, unless the transport has, and make its call; raises `ProtocolError`."""
         ...
 
-    def serve(self, call: Call) -> bytes | Work | None:
+    def dispatch(self, call: Any) -> Outcome:
         """The result as JSON bytes, at once, or the work that leads to it; raises `ProtocolError`.
 
         None leaves the request without an answer, where the revision forbids one.
@@ -76,7 +74,7 @@ class Service(Protocol):
         ...
 
     def notified(self, notification: Notification) -> None:
-        """A notification that is not about a request of this connection."""
+        """Receive a notification that is not about a request of this connection."""
         ...
 
     def disconnected(self, reason: str | None) -> None:
@@ -85,68 +83,68 @@ class Service(Protocol):
 
 
 class Connection:
-    """Runs the messages of one channel."""
+    """Runs the messages of one channel; it is the message sink of requests that share the channel."""
 
-    def __init__(self, channel: Channel, service: Service, trace: Trace | None = None) -> None:
-        self._channel = channel
-        self._request_channel: RequestChannel | None = channel if isinstance(channel, RequestChannel) else None
+    def __init__(
+        self, sender: Sender, service: Service, *, reader: Reader | None = None, trace: Trace | None = None
+    ) -> None:
+        """Drive a channel; without a reader, as over HTTP, whoever receives the messages calls `receive`."""
+        self._sender = sender
+        self._reader = reader
+        self._request_channel: RequestChannel | None = sender if isinstance(sender, RequestChannel) else None
         self._service = service
         self._trace = trace
         self._loop = asyncio.get_running_loop()
-        self._calls: dict[Id, Call] = {}
-        self._stopping: set[asyncio.Task[None]] = set()
+        self._peer: Peer[Call, Any] = Peer()
+        self._cancelling: set[asyncio.Task[None]] = set()
         self._resuming: asyncio.Task[None] | None = None
         self._idle: asyncio.Future[None] | None = None
         self._reading = True
         self._gone: str | None = None
         self._closed = False
-        self._heard_noise = False
-        self._owed = 0
-        self.pending = PendingRequests(self)
-
-    @property
-    def service(self) -> Service:
-        """Who takes the messages of this connection."""
-        return self._service
+        self._warned = False
+        self._unread_answers = 0
+        self.pending = PendingRequests(self, self._peer)
 
     @property
     def congested(self) -> bool:
         """Whether the peer reads more slowly than we write."""
-        return self._channel.congested
+        return self._sender.congested
 
     @property
     def gone(self) -> str | None:
         """Why the peer is gone, once it is."""
         return self._gone
 
-    def open(self) -> None:
-        """Begin to read."""
-        self._channel.open(self)
-
     @property
-    def mute(self) -> str | None:
+    def no_requests(self) -> str | None:
         """A channel carries requests both ways."""
         return None
 
-    def finish(self, line: bytes | None) -> None:
-        """Send the answer to a request."""
-        if line is not None:
-            self.send(line)
-
-    def let_go(self, retry: float) -> None:
-        """A channel carries all that there is; nobody can come back to it."""
+    def open(self) -> None:
+        """Begin to read."""
+        if self._reader is not None:
+            self._reader.open(self)
 
     def send(self, line: bytes, message: Request | Notification | None = None) -> None:
         """Send one encoded message; a channel over HTTP needs the values that it was encoded from as well."""
         if self._trace is not None:
             self._trace("sent", line)
         if message is None or self._request_channel is None:
-            self._channel.send(line)
+            self._sender.send(line)
         else:
             self._request_channel.send(line, message)
 
+    def finish(self, line: bytes | None) -> None:
+        """Send the answer to a request."""
+        if line is not None:
+            self.send(line)
+
+    def disconnect(self, retry: float) -> None:
+        """Nothing to do: the channel is not resumable."""
+
     def withdraw(self, id: Id) -> bool:
-        """Give up a request of ours without a word, where the channel can do that."""
+        """Abandon a request of ours without a message, where the channel can do that."""
         return self._request_channel is not None and self._request_channel.withdraw(id)
 
     def notify(self, method: str, params: dict[str, Any] | None = None) -> None:
@@ -156,31 +154,32 @@ class Connection:
 
     async def drained(self) -> None:
         """Wait while the peer lags behind."""
-        await self._channel.drained()
+        await self._sender.drained()
 
     async def finish_calls(self, grace: float, farewell: ProtocolError | None = None) -> None:
-        """Let the requests in flight end within the grace period; stop those that have not.
+        """Let the calls in flight end within the grace period; cancel those that have not.
 
-        They end without an answer, or with a farewell, where somebody may come back to ask what became of them.
+        They end without an answer, or with the farewell error, where the client may come back for the outcome.
         """
+        calls = self._peer.incoming
         try:
             async with asyncio.timeout(grace):
-                while self._calls:
+                while calls:
                     self._idle = self._loop.create_future()
                     await self._idle
         except TimeoutError:
-            logger.warning("%d calls were still running after %g s and were stopped", len(self._calls), grace)
+            logger.warning("%d calls were still running after %g s and were stopped", len(calls), grace)
         if farewell is not None:
-            for call in self._calls.values():
-                call.outlet.finish(_failed(call, farewell))
-        self._stop_calls()
+            for call in calls.values():
+                call.sink.finish(encode_error(call, farewell))
+        self._cancel_calls()
 
     async def close(self) -> None:
         """Stop everything, fail what waits, and close the channel."""
         try:
             await self.stop()
         finally:
-            await self._channel.close()
+            await self._sender.close()
 
     async def stop(self) -> None:
         """Stop everything and fail what waits; handlers get a moment to clean up."""
@@ -188,303 +187,230 @@ class Connection:
         if self._gone is None:
             self.pending.cancel_all("the connection is closed")
             self._gone = "the connection was closed"
-        self._stop_calls()
+        self._cancel_calls()
         self.pending.close(self._gone)
         if self._resuming is not None:
             self._resuming.cancel()
-        if self._stopping:
-            await asyncio.wait(self._stopping, timeout=CLEAN_UP_SECONDS)
+        if self._cancelling:
+            await asyncio.wait(self._cancelling, timeout=CLEAN_UP_SECONDS)
 
     def received(self, line: bytes) -> codec.Decoded | None:
-        """Take one line from the channel; the decoded message."""
+        """Handle one line from the channel; returns the decoded message, for channels that need to look at it."""
         if self._closed:
             return None
         if self._trace is not None:
             self._trace("received", line)
         message = codec.decode(line)
-        self.take(message, self)
-        if self._reading and self._channel.congested:
-            if not isinstance(message, _ANSWERS_NOBODY):
+        self.receive(message, self)
+        if self._reading and self._sender.congested:
+            if not isinstance(message, _NEEDS_NO_ANSWER):
                 self._wait_for_reader()
-        elif self._owed:
-            self._owed = 0
+        elif self._unread_answers:
+            self._unread_answers = 0
         return message
 
     def overlong(self, line: TooLong) -> None:
-        """Refuse a line above the limit, telling whoever can be told."""
+        """Refuse a line above the limit, with an error to its sender where the id can be found."""
         from dovetail.wire.recover_id import recover_from_ends
 
         seen = recover_from_ends(line.head, line.tail)
         message = f"Message too long: {line.size} bytes"
-        self.take(Invalid(seen.id, INVALID_REQUEST, message, seen.reply), self)
+        self.receive(Invalid(seen.id, INVALID_REQUEST, message, seen.reply), self)
 
     def failed(self, id: Id, problem: Exception) -> None:
         """One request of ours could not be delivered, or its answer is lost."""
         self.pending.fail_one(id, problem)
 
     def disconnected(self, reason: str | None) -> None:
-        """The channel has ended: nobody will answer, so whoever waits is told."""
+        """The channel has ended: every request that waits for an answer fails."""
         if self._gone is None:
             self._gone = reason or "the peer closed the connection"
             self.pending.fail_all(self._gone)
             self._service.disconnected(reason)
 
-    def take(self, message: Message | list[Message], outlet: Outlet) -> None:
-        """Take a message, or a batch, that was read; what is said about it goes to the outlet."""
+    def receive(self, message: Message | list[Message], sink: MessageSink, terms: Terms | None = None) -> None:
+        """Handle a decoded message, or a batch; messages about it go to the sink.
+
+        `terms` are those of its requests where the transport has admitted them already.
+        """
         if self._closed:
-            outlet.finish(None)
+            sink.finish(None)
         elif isinstance(message, list):
-            self._batch(message, outlet)
+            self._receive_batch(message, sink, terms)
         else:
-            self._take(message, outlet)
+            self._receive(message, sink, terms)
 
-    def _take(self, message: Message, outlet: Outlet) -> None:
-        kind = type(message)
-        if kind is Request:
-            self._start(message, outlet)  # type: ignore[arg-type]
-        elif isinstance(message, Notification):
-            self._notified(message)
-        elif isinstance(message, Response):
-            self.pending.resolve(message.id, message.result)
-        elif isinstance(message, Failure):
-            self.pending.fail(message)
-        elif isinstance(message, Invalid):
-            self._invalid(message, outlet)
-
-    def _batch(self, messages: list[Message], outlet: Outlet) -> None:
-        if not self._service.batching:
-            self._invalid(Invalid(None, INVALID_REQUEST, "Invalid request: this revision has no batches"), outlet)
+    def _receive(self, message: Message, sink: MessageSink, terms: Terms | None) -> None:
+        action = self._peer.receive(message)
+        if action is Action.SERVE:
+            self._serve(message, sink, terms)  # type: ignore[arg-type]
             return
-        batch = Batch(outlet, sum(isinstance(message, Request | Invalid) for message in messages))
+        match message:
+            case Request():
+                sink.finish(_refused(message.id, self._peer.refusal(action, message.id)))
+            case Notification():
+                self._notified(action, message)
+            case Response():
+                self.pending.resolve(message.id, message.result)
+            case Failure():
+                self.pending.fail(message)
+            case Invalid() if action is Action.FAIL_UNREADABLE:
+                self.pending.fail_unreadable(message)
+                sink.finish(None)
+            case Invalid():
+                self._reject(message, sink)
+
+    def _receive_batch(self, messages: list[Message], sink: MessageSink, terms: Terms | None) -> None:
+        if not (self._service.batching if terms is None else terms.revision.batching):
+            self._reject(Invalid(None, INVALID_REQUEST, "Invalid request: this revision has no batches"), sink)
+            return
+        batch = BatchSink(sink, messages)
         for message in messages:
-            self._take(message, batch)
+            self._receive(message, batch, terms)
         batch.seal()
 
-    def _invalid(self, message: Invalid, outlet: Outlet) -> None:
-        if message.reply or (message.bare and message.id in self.pending):
-            self.pending.fail_unreadable(message)
-            outlet.finish(None)
+    def _reject(self, message: Invalid, sink: MessageSink) -> None:
+        if self._service.answers_invalid(message.id):
+            null_id = self._service.null_id
+            sink.finish(codec.failure(message.id, message.code, message.message, null_id=null_id))
             return
-        if not self._service.answers_refused(message.id):
-            # Said aloud once: who prints to stdout by mistake prints a lot.
-            level = logging.DEBUG if self._heard_noise else logging.WARNING
-            logger.log(level, "The peer sent something that is no message: %s", message.message)
-            self._heard_noise = True
-            outlet.finish(None)
-            return
-        null_id = self._service.null_id
-        outlet.finish(codec.failure(message.id, message.code, message.message, null_id=null_id))
+        # Logged once as a warning: a server that prints to stdout by mistake prints a lot.
+        level = logging.DEBUG if self._warned else logging.WARNING
+        logger.log(level, "The peer sent something that is no message: %s", message.message)
+        self._warned = True
+        sink.finish(None)
 
-    def _start(self, request: Request, outlet: Outlet) -> None:
-        id = request.id
+    def _serve(self, request: Request, sink: MessageSink, terms: Terms | None) -> None:
         try:
-            if id in self._calls:
-                raise ProtocolError(INVALID_REQUEST, f"A request with id {id!r} is in flight already")
-            if len(self._calls) >= MAX_IN_FLIGHT:
-                raise ProtocolError(INTERNAL_ERROR, f"More than {MAX_IN_FLIGHT} requests are in flight")
-            call = Call(self, request, self._service.terms_for(request), outlet)
-            outcome = self._service.serve(call)
+            call = self._service.admit(request, sink, self, terms)
         except ProtocolError as refusal:
-            outlet.finish(_refused(id, refusal))
+            sink.finish(_refused(request.id, refusal))
             return
-        except Exception:
-            logger.exception("Serving %s failed", request.method)
-            outlet.finish(_refused(id, _internal_error()))
+        outcome = begin(call, self._service.dispatch)
+        if outcome is None or isinstance(outcome, bytes):
+            sink.finish(outcome)
             return
-        if isinstance(outcome, bytes):
-            outlet.finish(codec.response(id, outcome))
-            return
-        if outcome is None:
-            outlet.finish(None)
-            return
-        self._calls[id] = call
+        self._peer.incoming[request.id] = call
         call.task = self._loop.create_task(self._run(call, outcome))
 
-    async def serve_alone(self, call: Call) -> bytes | None:
-        """Serve a request in the task that brought it, whatever ids others have; None if it was stopped.
-
-        For transports where each request is a world of its own; who brought it has said in `call.task` where it runs.
-        """
-        id = call.request.id
-        try:
-            outcome = self._service.serve(call)
-        except ProtocolError as refusal:
-            return _failed(call, refusal)
-        except Exception:
-            logger.exception("Serving %s failed", call.request.method)
-            return _failed(call, _internal_error())
-        if isinstance(outcome, bytes):
-            return codec.response(id, outcome)
-        if outcome is None:
-            return None
-        answer = await self._outcome(call, outcome)
-        call.flush()
-        call.silent = True
-        return answer
-
-    async def _outcome(self, call: Call, work: Work) -> bytes | None:
-        """The answer that some work leads to; None if the call was stopped meanwhile."""
-        try:
-            if call.outlet.congested:
-                # Answers for a peer that does not read would pile up.
-                await call.outlet.drained()
-            answer = codec.response(call.request.id, await work())
-        except ProtocolError as refusal:
-            answer = _failed(call, refusal)
-        except asyncio.CancelledError:
-            if call.silent:
-                return None
-            logger.exception("%s was cancelled by its own handler", call.request.method)
-            answer = _failed(call, _internal_error())
-        except BaseException:
-            # Also SystemExit and KeyboardInterrupt: a handler must not be able to end the process.
-            logger.exception("Serving %s failed", call.request.method)
-            answer = _failed(call, _internal_error())
-        return answer
-
     async def _run(self, call: Call, work: Work) -> None:
-        outlet = call.outlet
-        answer = await self._outcome(call, work)
+        sink = call.sink
+        answer = await serve(call, work)
         try:
-            if outlet.congested and not call.silent:
-                await outlet.drained()
+            if sink.congested and not call.silent:
+                await sink.drained()
         except asyncio.CancelledError:
-            # Ours, if the call was stopped; else the handler's own, which came too late to stop its answer.
+            # Ours, if the call was cancelled; else the handler's own, which came too late to stop its answer.
             pass
         if not call.silent:
             call.flush()
-            self._forget(call)
-            outlet.finish(answer)
-            if not self._calls:
-                # Nobody else is about to answer, so there is nothing to wait for and write together with.
-                self._channel.flush()
+            self._remove(call)
+            sink.finish(answer)
+            if not self._peer.incoming:
+                # No other call is about to be answered, so there is nothing to write together with.
+                self._sender.flush()
 
-    def _forget(self, call: Call) -> None:
+    def _remove(self, call: Call) -> None:
         call.silent = True
-        self._calls.pop(call.request.id, None)
-        if not self._calls and self._idle is not None and not self._idle.done():
+        self._peer.incoming.pop(call.request.id, None)
+        if not self._peer.incoming and self._idle is not None and not self._idle.done():
             self._idle.set_result(None)
 
-    def _notified(self, notification: Notification) -> None:
-        method, params = notification.method, notification.params
+    def _notified(self, action: Action, notification: Notification) -> None:
         try:
-            if method == "notifications/cancelled":
-                self._cancelled(params)
-            elif method == "notifications/progress":
-                self.pending.progress(params)
+            if action is Action.PROGRESS:
+                self.pending.progress(notification.params)
+            elif action is Action.CANCEL and (call := self._peer.cancelled(notification.params)) is not None:
+                self._cancel(call)
             else:
                 self._service.notified(notification)
         except Exception:
-            logger.exception("Taking %s failed", method)
+            logger.exception("Receiving %s failed", notification.method)
 
-    def _cancelled(self, params: dict[str, Any]) -> None:
-        """Stop a request that the peer gave up; one that is unknown or finished is ignored."""
-        id = params.get("requestId")
-        call = self._calls.get(id) if type(id) is int or type(id) is str else None
-        if call is None:
-            self._service.notified(Notification("notifications/cancelled", params))
-            return
-        self._stop(call)
-
-    def _stop(self, call: Call) -> None:
-        self._forget(call)
+    def _cancel(self, call: Call) -> None:
+        self._remove(call)
         task = call.task
         if task is None:
-            call.outlet.finish(None)
+            call.sink.finish(None)
             return
         task.cancel()
-        self._stopping.add(task)
-        task.add_done_callback(self._stopping.discard)
+        self._cancelling.add(task)
+        task.add_done_callback(self._cancelling.discard)
 
         def finish(_: object = None) -> None:
             if not ending.cancelled():
                 ending.cancel()
-                call.outlet.finish(None)
+                call.sink.finish(None)
 
-        # Not before its questions are taken back, which go the same way; but a handler may take its time to end.
-        ending = self._loop.call_later(_LAST_WORDS_SECONDS, finish)
+        # Not before the handler has cancelled its own requests, which go to the same sink; but it may take its time.
+        ending = self._loop.call_later(_CANCELLATION_SECONDS, finish)
         task.add_done_callback(finish)
 
-    def _stop_calls(self) -> None:
-        for call in list(self._calls.values()):
-            self._stop(call)
+    def _cancel_calls(self) -> None:
+        for call in list(self._peer.incoming.values()):
+            self._cancel(call)
 
     def _wait_for_reader(self) -> None:
-        """Read no more until the peer has read what we wrote: a slow reader slows the writer.
+        """Stop reading until the peer has read what we wrote: a slow reader slows the writer.
 
         Two sides that wait for each other would wait forever, so one with requests of its own does not wait,
-        unless the peer asks and asks without ever reading: then the timeout of those requests ends it.
+        unless the peer sends requests without ever reading: then the timeout of those requests ends it.
         """
-        if self.pending and not self._service.waits_for_reader and self._owed < MAX_OWED:
-            self._owed += 1
+        if self.pending and not self._service.waits_for_reader and self._unread_answers < MAX_UNREAD_ANSWERS:
+            self._unread_answers += 1
+            return
+        if self._reader is None:
             return
         self._reading = False
-        self._channel.pause()
+        self._reader.pause()
         self._resuming = self._loop.create_task(self._resume())
 
     async def _resume(self) -> None:
-        await self._channel.drained()
+        await self._sender.drained()
         self._reading = True
-        if not self._closed:
-            self._channel.resume()
+        if not self._closed and self._reader is not None:
+            self._reader.resume()
 
 
-class Batch:
-    """The answers to a batch, sent together when the last one is there (2025-03-26, "Batching")."""
+class BatchSink:
+    """Sink of the requests of one batch: their answers are sent together, everything else at once."""
 
-    def __init__(self, outlet: Outlet, size: int) -> None:
-        self._outlet = outlet
-        self._answers: list[bytes] = []
-        self._missing = size
-        self._sealed = False
+    def __init__(self, sink: MessageSink, messages: list[Message]) -> None:
+        self._sink = sink
+        self._reply = BatchReply(messages)
 
     @property
     def congested(self) -> bool:
         """Whether the peer reads more slowly than we write."""
-        return self._outlet.congested
+        return self._sink.congested
 
     @property
-    def mute(self) -> str | None:
-        """Why the peer cannot be asked anything here, if it cannot."""
-        return self._outlet.mute
+    def no_requests(self) -> str | None:
+        """Why no request can be sent to the peer here."""
+        return self._sink.no_requests
 
     def send(self, line: bytes) -> None:
-        """What is said before the answers goes out by itself."""
-        self._outlet.send(line)
+        """Send a message before the answers."""
+        self._sink.send(line)
 
     def finish(self, line: bytes | None) -> None:
-        """One request of the batch was answered, or ended without an answer; the same for what cannot be read."""
-        self._missing -= 1
-        if line is not None:
-            self._answers.append(line)
-        self._send_if_complete()
+        """Add the answer to one request of the batch."""
+        if self._reply.add(line):
+            self._sink.finish(self._reply.encode())
 
-    def let_go(self, retry: float) -> None:
-        """Close the connection and have the peer come back for the rest."""
-        self._outlet.let_go(retry)
+    def disconnect(self, retry: float) -> None:
+        """Close the HTTP connection; the client reconnects for the rest."""
+        self._sink.disconnect(retry)
 
     async def drained(self) -> None:
         """Wait while the peer lags behind."""
-        await self._outlet.drained()
+        await self._sink.drained()
 
     def seal(self) -> None:
-        """The whole batch has been read."""
-        self._sealed = True
-        self._send_if_complete()
-
-    def _send_if_complete(self) -> None:
-        if self._sealed and self._missing <= 0:
-            self._outlet.finish(codec.batch(self._answers) if self._answers else None)
-
-
-def _failed(call: Call, error: ProtocolError) -> bytes:
-    call.code = call.terms.revision.code_of(error.code)
-    return codec.failure(call.request.id, call.code, error.message, error.data, null_id=False)
+        """Every message of the batch has been handled."""
+        if self._reply.seal():
+            self._sink.finish(self._reply.encode())
 
 
 def _refused(id: Id, error: ProtocolError) -> bytes:
     return codec.failure(id, error.code, error.message, error.data, null_id=False)
-
-
-def _internal_error() -> ProtocolError:
-    return ProtocolError(INTERNAL_ERROR, "Internal error")

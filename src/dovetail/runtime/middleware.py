@@ -37,8 +37,8 @@ from dovetail.wire import codec
 from dovetail.wire.jsonrpc import Id, Request
 
 from .call import Call
-from .connection import Work
-from .pending_requests import OnProgress
+from .pending_requests import OnProgress, PendingRequests
+from .serve import CallT, Outcome, Work
 
 Role: TypeAlias = Literal["client", "server"]
 Proceed: TypeAlias = "Callable[[Exchange], Awaitable[dict[str, Any]]]"
@@ -181,8 +181,8 @@ def pass_in(
     chain: Chain,
     role: Role,
     peer: Implementation | None,
-    call: Call,
-    serve: Callable[[Call], bytes | Work | None],
+    call: CallT,
+    dispatch: Callable[[CallT], Outcome],
     *,
     answer: bytes | None = None,
 ) -> Work:
@@ -199,7 +199,7 @@ def pass_in(
         call.request = Request(request.id, request.method, exchange.params)
         call.problem = None
         try:
-            outcome = serve(call)
+            outcome = dispatch(call)
             assert outcome is not None  # whoever may not answer is not wrapped
             encoded = outcome if isinstance(outcome, bytes) else await outcome()
         finally:
@@ -226,13 +226,14 @@ async def pass_out(
     chain: Chain,
     role: Role,
     call: Call,
+    pending: PendingRequests,
     method: str,
     params: dict[str, Any],
     timeout: float | None,
     progress: OnProgress | None,
 ) -> dict[str, Any]:
     """Send the peer a request, while one of its own is being served, through the chain."""
-    pending, terms = call.connection.pending, call.terms
+    terms = call.terms
 
     async def last(exchange: Exchange) -> dict[str, Any]:
         refuse_other_method(exchange, method)
@@ -240,7 +241,7 @@ async def pass_out(
         body = exchange.params
         if progress is not None:
             body = {**body, "_meta": {**exchange.meta, PROGRESS_TOKEN: id}}
-        raw = await pending.request(method, body, Timeouts(timeout), id=id, on_progress=progress, outlet=call.outlet)
+        raw = await pending.request(method, body, Timeouts(timeout), id=id, on_progress=progress, sink=call.sink)
         return as_object(method, raw)
 
     exchange = Exchange(role, "out", method, params, terms.revision, peer=terms.client, principal=terms.principal)

@@ -19,7 +19,8 @@ from dovetail.protocol.errors import (
     RemoteError,
     Timeout,
 )
-from dovetail.transports.base import Outlet
+from dovetail.protocol.peer import Peer
+from dovetail.transports.base import MessageSink
 from dovetail.wire import codec
 from dovetail.wire.jsonrpc import Failure, Id, Invalid, Request
 
@@ -41,14 +42,14 @@ MAX_OUTSTANDING = 256
 class _Pending:
     """One request and its way back to the caller."""
 
-    __slots__ = ("cancellable", "deadline", "future", "last_progress", "method", "on_progress", "outlet", "timer")
+    __slots__ = ("cancellable", "deadline", "future", "last_progress", "method", "on_progress", "sink", "timer")
 
     def __init__(
         self,
         method: str,
         future: asyncio.Future[Any],
         on_progress: OnProgress | None,
-        outlet: Outlet,
+        sink: MessageSink,
         deadline: Deadline,
         *,
         cancellable: bool,
@@ -56,7 +57,7 @@ class _Pending:
         self.method = method
         self.future = future
         self.on_progress = on_progress
-        self.outlet = outlet
+        self.sink = sink
         self.deadline = deadline
         self.cancellable = cancellable
         self.timer: asyncio.TimerHandle | None = None
@@ -72,11 +73,11 @@ class _Pending:
 class PendingRequests:
     """Sends requests and correlates answers, errors, progress and timeouts with them."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, peer: Peer[Any, _Pending]) -> None:
         self._connection = connection
+        self._peer = peer
         self._loop = asyncio.get_running_loop()
-        self._waiting: dict[Id, _Pending] = {}
-        self._last_id = 0
+        self._waiting = peer.outgoing
         self._callbacks: set[asyncio.Future[None]] = set()
         self._pauses = 0
         self._slot_waiters: dict[asyncio.Future[None], None] = {}
@@ -89,8 +90,7 @@ class PendingRequests:
 
     def next_id(self) -> int:
         """An id that no request of this connection has had."""
-        self._last_id += 1
-        return self._last_id
+        return self._peer.next_id()
 
     async def request(
         self,
@@ -101,11 +101,11 @@ class PendingRequests:
         id: int | None = None,
         on_progress: OnProgress | None = None,
         cancellable: bool = True,
-        outlet: Outlet | None = None,
+        sink: MessageSink | None = None,
     ) -> Any:
         """Send a request and wait for its result.
 
-        A request that belongs to a call of the peer goes to the `outlet` of that call. After a timeout, or when the
+        A request that belongs to a call of the peer goes to the `sink` of that call. After a timeout, or when the
         caller is cancelled, the peer gets a cancellation, except for initialize, which must not be cancelled
         (cancellation, "Behavior Requirements").
         """
@@ -119,22 +119,22 @@ class PendingRequests:
             line = codec.request(id, method, codec.encode(params) if params else None)
         except (TypeError, ValueError, OverflowError, RecursionError) as problem:
             raise LocalError(f"The params of {method} cannot be written as JSON: {problem}") from problem
-        if outlet is not None and outlet.mute is not None:
-            raise LocalError(f"{method} cannot be sent to the client: {outlet.mute}")
+        if sink is not None and sink.no_requests is not None:
+            raise LocalError(f"{method} cannot be sent to the client: {sink.no_requests}")
         pending = _Pending(
             method,
             self._loop.create_future(),
             on_progress,
-            outlet or self._connection,
+            sink or self._connection,
             timeouts.deadline(self._loop.time()),
             cancellable=cancellable,
         )
         self._waiting[id] = pending
         self._start_timer(id, pending)
-        if outlet is None:
+        if sink is None:
             self._connection.send(line, Request(id, method, params or {}))
         else:
-            outlet.send(line)
+            sink.send(line)
         try:
             return await pending.future
         except (Timeout, asyncio.CancelledError) as stop:
@@ -244,10 +244,10 @@ class PendingRequests:
         if not pending.cancellable or self._connection.withdraw(id):
             return
         params = {"requestId": id, "reason": reason}
-        if pending.outlet is self._connection:
+        if pending.sink is self._connection:
             self._connection.notify(_CANCELLED, params)
         else:
-            pending.outlet.send(codec.notification(_CANCELLED, codec.encode(params)))
+            pending.sink.send(codec.notification(_CANCELLED, codec.encode(params)))
 
     async def _wait_for_slot(self) -> None:
         """Wait until a request has been answered, or the connection is lost."""

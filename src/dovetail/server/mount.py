@@ -1,4 +1,4 @@
-"""One server inside another: what it offers, it offers there too, now and later."""
+"""Mounting: a server offers what another server offers, now and later."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from dovetail.protocol.errors import LocalError
-from dovetail.runtime.call import Call
-from dovetail.runtime.thread_pool import ThreadPool
 from dovetail.server.features.prompts import RegisteredPrompt
 from dovetail.server.features.resources import RegisteredResource
 from dovetail.server.features.tools import RegisteredTool
@@ -17,13 +15,13 @@ from dovetail.types.prompts import GetPromptResult
 from dovetail.types.resources import ReadResourceResult
 from dovetail.types.tools import CallToolResult
 
-from .context import Context
+from .invocation import Invocation
 from .registry import Registry
 
 if TYPE_CHECKING:
     from dovetail.server.features.completion import RegisteredCompletion
 
-    from .app import Server
+    from .core import ServerCore
 
 Item = TypeVar("Item", RegisteredTool, RegisteredPrompt, RegisteredResource)
 
@@ -39,13 +37,10 @@ class MountedTool(RegisteredTool):
         self.unlimited = origin.unlimited
         self.scopes = origin.scopes
 
-    async def invoke(
-        self, context: Context, call: Call, workers: ThreadPool, arguments: dict[str, Any]
-    ) -> CallToolResult | InputRequired:
-        """Run it for its own server."""
-        home = home_of(self)
-        context.serve_for(home)
-        return await super().invoke(context, call, home.workers, arguments)
+    async def invoke(self, invocation: Invocation, arguments: dict[str, Any]) -> CallToolResult | InputRequired:
+        """Call it with the lifespan and threads of its own server."""
+        invocation.server = home_of(self)
+        return await super().invoke(invocation, arguments)
 
 
 class MountedPrompt(RegisteredPrompt):
@@ -56,13 +51,10 @@ class MountedPrompt(RegisteredPrompt):
         self.mount = mount
         self.origin = origin
 
-    async def get(
-        self, context: Context, call: Call, workers: ThreadPool, arguments: dict[str, Any]
-    ) -> GetPromptResult | InputRequired:
-        """Fill it in for its own server."""
-        home = home_of(self)
-        context.serve_for(home)
-        return await super().get(context, call, home.workers, arguments)
+    async def get(self, invocation: Invocation, arguments: dict[str, Any]) -> GetPromptResult | InputRequired:
+        """Fill it in with the lifespan and threads of its own server."""
+        invocation.server = home_of(self)
+        return await super().get(invocation, arguments)
 
 
 class MountedResource(RegisteredResource):
@@ -74,32 +66,31 @@ class MountedResource(RegisteredResource):
         self.origin = origin
 
     async def read(
-        self, context: Context, call: Call, workers: ThreadPool, uri: str, variables: dict[str, Any]
+        self, invocation: Invocation, uri: str, variables: dict[str, Any]
     ) -> ReadResourceResult | InputRequired:
-        """Read it for its own server."""
-        home = home_of(self)
-        context.serve_for(home)
-        return await super().read(context, call, home.workers, uri, variables)
+        """Read it with the lifespan and threads of its own server."""
+        invocation.server = home_of(self)
+        return await super().read(invocation, uri, variables)
 
 
 Mounted = (MountedTool, MountedPrompt, MountedResource)
 
 
-def home_of(item: MountedTool | MountedPrompt | MountedResource) -> Server:
-    """The server whose author wrote it, through however many mounts it came."""
+def home_of(item: MountedTool | MountedPrompt | MountedResource) -> ServerCore:
+    """The server that it was registered with, through any number of mounts."""
     while isinstance(item.origin, Mounted):
         item = item.origin
     return item.mount.child
 
 
 class Mount:
-    """What one server takes over from another.
+    """The items of one server that another one offers.
 
     Tools and prompts get the prefix and an underscore before their names. URIs stay as they are: they are
     addresses, and what a handler returns may hold them.
     """
 
-    def __init__(self, parent: Server, child: Server, prefix: str | None) -> None:
+    def __init__(self, parent: ServerCore, child: ServerCore, prefix: str | None) -> None:
         self.parent = parent
         self.child = child
         self.prefix = f"{prefix}_" if prefix else ""
@@ -108,46 +99,59 @@ class Mount:
         """What clients of the outer server see of a tool or a prompt."""
         return msgspec.structs.replace(definition, name=self.prefix + definition.name)
 
-    def take_over(self) -> None:
-        """Offer what the other server offers now: take away what is gone, add what is new."""
+    def synchronize(self) -> None:
+        """Offer what the mounted server offers now: remove what is gone, add what is new."""
         parent, child = self.parent, self.child
-        self._take(child.tools, parent.tools, MountedTool, self.prefix)
-        self._take(child.prompts, parent.prompts, MountedPrompt, self.prefix)
-        self._take(child.resources, parent.resources, MountedResource, "")
-        self._take(child.templates, parent.templates, MountedResource, "")
+        self._copy(child.tools, parent.tools, MountedTool, self.prefix)
+        self._copy(child.prompts, parent.prompts, MountedPrompt, self.prefix)
+        self._copy(child.resources, parent.resources, MountedResource, "")
+        self._copy(child.templates, parent.templates, MountedResource, "")
 
-    def give_back(self) -> None:
-        """Offer nothing of the other server any more."""
+    def undo(self) -> None:
+        """Remove every item of the mounted server."""
         parent = self.parent
         for ours in (parent.tools, parent.prompts, parent.resources, parent.templates):
             for key, item in ours.items():
                 if isinstance(item, Mounted) and item.mount is self:
                     ours.remove(key)
 
-    def find_completion(self, reference: str, argument: str) -> tuple[Server, RegisteredCompletion] | None:
-        """Who suggests values for what the other server calls by its own name."""
+    def find_completion(self, reference: str, argument: str) -> tuple[ServerCore, RegisteredCompletion] | None:
+        """The completion of an argument of the mounted server, whose names have no prefix there."""
         if reference in self.child.templates:
             return self.child.find_completion(reference, argument)
         if not reference.startswith(self.prefix):
             return None
         return self.child.find_completion(reference.removeprefix(self.prefix), argument)
 
-    def _take(self, theirs: Registry[Item], ours: Registry[Item], kind: Any, prefix: str) -> None:
+    def _copy(self, theirs: Registry[Item], ours: Registry[Item], kind: Any, prefix: str) -> None:
         offered = {prefix + key: item for key, item in theirs.items()}
         for key, item in ours.items():
             if isinstance(item, Mounted) and item.mount is self and offered.get(key) is not item.origin:
                 ours.remove(key)
         for key, item in offered.items():
-            found = ours.get(key)
-            if found is None:
+            present = ours.get(key)
+            if present is None:
                 ours.add(key, kind(self, item))
-            elif not (isinstance(found, Mounted) and found.mount is self):
+            elif not (isinstance(present, Mounted) and present.mount is self):
                 raise LocalError(f"The mounted server {self.child.info.name!r} has {key!r}, which is taken already")
 
 
-def check_mountable(parent: Server, child: Server) -> None:
-    """Refuse a mount that would go in circles, or that would leave out what guards the other server."""
-    if child is parent or parent in child.inside():
+def mount(parent: ServerCore, child: ServerCore, prefix: str | None) -> None:
+    """Mount one server in another, with a prefix before the names of its tools and prompts."""
+    _check_mountable(parent, child)
+    mount = Mount(parent, child, prefix)
+    try:
+        mount.synchronize()
+    except LocalError:
+        mount.undo()
+        raise
+    parent.mounts.append(mount)
+    child.mounted_in.append(mount)
+
+
+def _check_mountable(parent: ServerCore, child: ServerCore) -> None:
+    """Refuse a mount that would be circular, or that would bypass the access rules of the mounted server."""
+    if child is parent or parent in child.mounted():
         raise LocalError("A server cannot be mounted in itself")
     if child.guarded:
         raise LocalError(

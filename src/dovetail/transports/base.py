@@ -49,8 +49,8 @@ class Receiver(Protocol):
         ...
 
 
-class Outlet(Protocol):
-    """Where the messages about one request go: all of them to the same channel, or each request to its own stream."""
+class MessageSink(Protocol):
+    """Destination of the messages about one request: the channel that all share, or a stream of its own."""
 
     @property
     def congested(self) -> bool:
@@ -58,24 +58,24 @@ class Outlet(Protocol):
         ...
 
     @property
-    def mute(self) -> str | None:
-        """Why the peer cannot be asked anything here, if it cannot."""
+    def no_requests(self) -> str | None:
+        """Why no request can be sent to the peer here; None where it can."""
         ...
 
     def send(self, line: bytes) -> None:
-        """Hand over one message; never blocks, never fails."""
+        """Send one message; never blocks and never fails."""
         ...
 
     def finish(self, line: bytes | None) -> None:
-        """Hand over the last message about the request; None where it ends without an answer."""
+        """Send the last message about the request; None where it ends without an answer."""
         ...
 
-    def let_go(self, retry: float) -> None:
-        """Close the connection and have the peer come back for the rest after so many seconds, where it can."""
+    def disconnect(self, retry: float) -> None:
+        """Close the HTTP connection; the client reconnects after so many seconds, where the sink is resumable."""
         ...
 
     async def drained(self) -> None:
-        """Wait until the outlet is not congested, or is lost."""
+        """Wait until the sink is not congested, or is lost."""
         ...
 
 
@@ -99,6 +99,13 @@ class Sender(Protocol):
         """Wait until the connection is not congested, or is lost."""
         ...
 
+    async def close(self) -> None:
+        """Send what is still buffered within a bounded time, then release the connection.
+
+        It may be called twice, on a channel that was never opened, and when the peer is long gone.
+        """
+        ...
+
 
 class Reader(Protocol):
     """The reading half of a connection."""
@@ -118,13 +125,6 @@ class Reader(Protocol):
 
 class Channel(Sender, Reader, Protocol):
     """One connection that carries messages both ways; it is opened at most once and closed by its opener."""
-
-    async def close(self) -> None:
-        """Send what is still buffered within a bounded time, then release the connection.
-
-        It may be called twice, on a channel that was never opened, and when the peer is long gone.
-        """
-        ...
 
 
 class RequestChannel:

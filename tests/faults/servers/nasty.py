@@ -24,7 +24,9 @@ stopped: list[str] = []
 
 
 def fill_the_pipe(ctx: Context, size: int) -> None:
-    ctx._call.connection.notify("notifications/message", {"level": "info", "data": "x" * size})
+    connection = ctx._invocation.call.connection
+    assert connection is not None
+    connection.notify("notifications/message", {"level": "info", "data": "x" * size})
 
 
 @server.tool
@@ -189,7 +191,8 @@ async def large(size: int) -> str:
 @server.tool
 async def ping_the_client(ctx: Context, seconds: float = 30) -> str:
     """Send the client a request and tell what came of it."""
-    connection = ctx._call.connection
+    connection = ctx._invocation.call.connection
+    assert connection is not None
     try:
         return repr(await connection.pending.request("ping", None, Timeouts(seconds), id=77))
     except Exception as problem:

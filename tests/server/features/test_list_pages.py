@@ -9,7 +9,7 @@ from dovetail.protocol.errors import INVALID_PARAMS, ProtocolError
 from dovetail.protocol.paging import Pager
 from dovetail.protocol.revisions import NEWEST, NEWEST_HANDSHAKE
 from dovetail.protocol.revisions.revision import Revision
-from dovetail.server.features.list_pages import MAX_PARTS, Listing
+from dovetail.server.features.list_pages import MAX_PARTS, ListPages
 from dovetail.server.registry import Registry
 from dovetail.types.prompts import ListPromptsResult, Prompt
 from dovetail.types.serialization import Value
@@ -25,8 +25,8 @@ class Lists:
     """A listing of prompts that counts how often it is built."""
 
     def __init__(self, count: int, size: int = 3) -> None:
-        self.registry: Registry[Any] = Registry("prompt", lambda: self.listing.forget())
-        self.listing = Listing("prompts/list", self.registry, ListPromptsResult, Pager(b"secret"))
+        self.registry: Registry[Any] = Registry("prompt", lambda: self.listing.clear())
+        self.listing = ListPages("prompts/list", self.registry, ListPromptsResult, Pager(b"secret"))
         self.size = size
         self.built = 0
         for n in range(count):

@@ -178,12 +178,12 @@ class TestEnvelope:
 class TestGracefulEnd:
     async def test_every_subscription_is_closed_with_a_result(self):
         """2026-07-28 subscriptions, "Graceful Closure", and cancellation: both a result and a notification."""
-        from dovetail.server.run.stdio import ConnectionRunner
+        from dovetail.server.connection import ConnectionRunner
         from dovetail.transports.memory import memory_pair
         from dovetail.types.capabilities import ClientCapabilities
 
         ours, theirs = memory_pair()
-        serving = ConnectionRunner(offering(), theirs, 5.0)
+        serving = ConnectionRunner(offering()._core, theirs, 5.0)
         running = asyncio.create_task(serving.run())
         caller = Caller(ours, next(reversed(REVISIONS)), ClientCapabilities())
         ids = [await subscribed(caller, toolsListChanged=True) for _ in range(2)]

@@ -129,7 +129,7 @@ class TestHandshake:
 
     @EACH_HANDSHAKE
     async def test_there_is_a_bound(self, name: str, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(subscriptions_module, "MAX_WATCHED", 2)
+        monkeypatch.setattr(subscriptions_module, "MAX_SUBSCRIBED", 2)
         async with served(files(), name) as caller:
             for path in "ab":
                 await caller.result("resources/subscribe", uri=f"repo://ada/{path}")
@@ -165,7 +165,7 @@ class TestFlow:
         self, monkeypatch: pytest.MonkeyPatch
     ):
         """More updates than are remembered: then the resource that is watched stands for those below it."""
-        monkeypatch.setattr(subscriptions_module, "MAX_UNTOLD", 3)
+        monkeypatch.setattr(subscriptions_module, "MAX_UNSENT", 3)
         server = files()
         async with served(server, HANDSHAKE[-1]) as caller:
             await caller.result("resources/subscribe", uri="repo://ada")

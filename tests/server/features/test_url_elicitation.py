@@ -10,7 +10,7 @@ import pytest
 from dovetail import Client, Context, Server, ToolFailed
 from dovetail.protocol.errors import MISSING_CAPABILITY, URL_ELICITATION_REQUIRED, RemoteError, URLElicitationRequired
 from dovetail.server.features import url_elicitation as visits_module
-from dovetail.server.features.url_elicitation import COMPLETE, Visits
+from dovetail.server.features.url_elicitation import COMPLETE, UrlElicitations
 from tests.support.asking import ENVELOPE, Rounds, asked
 from tests.support.oracle import Oracle
 
@@ -110,7 +110,7 @@ async def test_the_news_may_come_from_another_thread_and_comes_once() -> None:
 
 
 async def test_visits_keep_no_connection_alive_and_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(visits_module, "MAX_VISITS", 2)
+    monkeypatch.setattr(visits_module, "MAX_OPEN", 2)
 
     told: list[str] = []
 
@@ -118,7 +118,7 @@ async def test_visits_keep_no_connection_alive_and_are_bounded(monkeypatch: pyte
         def notify(self, method: str, params: dict[str, Any]) -> None:
             told.append(params["elicitationId"])
 
-    visits, line, gone = Visits(), Line(), Line()
+    visits, line, gone = UrlElicitations(), Line(), Line()
     for id in ("old", "kept"):
         visits.begin(id, line)  # type: ignore[arg-type]
     visits.begin("gone", gone)  # type: ignore[arg-type]

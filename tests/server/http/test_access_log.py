@@ -13,8 +13,8 @@ import pytest
 
 from dovetail import Context, Server
 from dovetail.server.http.access_log import Note, RequestIds, current_request_id
-from dovetail.server.http.asgi_app import Arrival
-from dovetail.transports.http.server.response import Reply
+from dovetail.server.http.request import HttpRequest
+from dovetail.transports.http.server.response import HttpResponse
 from tests.support.http import serving
 
 HEADERS = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
@@ -174,8 +174,8 @@ def test_there_is_no_request_id_outside_of_requests() -> None:
 def test_a_disabled_access_log_costs_next_to_nothing() -> None:
     async def nothing(_: Any = None) -> Any: ...
 
-    reply, scope = Reply(nothing), {"method": "POST", "headers": []}
-    arrival = Arrival(scope, {b"host": b"localhost"}, nothing, reply)
+    reply, scope = HttpResponse(nothing), {"method": "POST", "headers": []}
+    arrival = HttpRequest(scope, {b"host": b"localhost"}, nothing, reply)
 
     def once() -> None:
         note = Note()

@@ -533,7 +533,7 @@ async def test_a_client_that_shuts_its_sending_side_is_gone() -> None:
     async with serving(endpoint) as url, Site(url) as site:
         session = await site.session("2025-11-25")
         stream = await session.get()
-        (live,) = endpoint._exchanges.sessions.live()
+        (live,) = endpoint._router.sessions.live()
         assert live.busy == 1
         stream.line.half_close()
         await until(lambda: live.busy == 0)

@@ -203,7 +203,7 @@ async def test_the_number_of_connections_is_bounded(monkeypatch: pytest.MonkeyPa
         first, _ = await Old.connect(site), await Old.connect(site)
         assert (await site.ask("GET", {"Accept": EVENTS}, path="/sse")).status == 503
         first.stream.line.abort()
-        await until(lambda: len(endpoint._exchanges.legacy._serving) == 1)
+        await until(lambda: len(endpoint._router.legacy._runners) == 1)
         await Old.connect(site)
 
 

@@ -42,7 +42,7 @@ async def test_what_came_while_nobody_read_is_read_later(revision: str, kept: st
         call = await session.call("pace", token=1, count=50)
         last = (await first_of(call)).id
         call.line.abort()
-        (live,) = endpoint._exchanges.sessions.live()
+        (live,) = endpoint._router.sessions.live()
         await until(lambda: not live.busy)
         server.go.set()
         await until(lambda: server.ended)
@@ -91,7 +91,7 @@ async def test_the_get_stream_is_resumed_too() -> None:
         server.notify_tools_changed()
         last = (await first_of(stream)).id
         stream.line.abort()
-        (live,) = endpoint._exchanges.sessions.live()
+        (live,) = endpoint._router.sessions.live()
         await until(lambda: not live.busy)
         for tell in (server.notify_prompts_changed, server.notify_resources_changed):
             tell()
@@ -108,7 +108,7 @@ async def test_who_opens_the_get_stream_anew_without_an_id_hears_what_nobody_hea
         server.notify_tools_changed()
         await first_of(stream)
         stream.line.abort()
-        (live,) = endpoint._exchanges.sessions.live()
+        (live,) = endpoint._router.sessions.live()
         await until(lambda: not live.busy)
         server.notify_prompts_changed()
         again = await session.get()
@@ -179,7 +179,7 @@ class TestAwayForLong:
             call = await session.call("pace", token=1, count=2000)
             last = (await first_of(call)).id
             call.line.abort()
-            (live,) = endpoint._exchanges.sessions.live()
+            (live,) = endpoint._router.sessions.live()
             await until(lambda: not live.busy)
             server.go.set()
             await until(lambda: server.ended)
@@ -298,12 +298,12 @@ async def test_a_call_without_a_client_ends_and_then_the_session_may_end_too() -
         call = await session.call("tell_and_wait", token=1)
         await first_of(call)
         call.line.abort()
-        (live,) = endpoint._exchanges.sessions.live()
+        (live,) = endpoint._router.sessions.live()
         await until(lambda: not live.busy)
         server.go.set()
         await until(lambda: server.ended)
         async with asyncio.timeout(5):
-            await until(lambda: endpoint._exchanges.health()["sessions"] == 0)
+            await until(lambda: endpoint._router.health()["sessions"] == 0)
 
 
 @every_revision

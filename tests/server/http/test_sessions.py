@@ -40,7 +40,7 @@ class TestBeginning:
             answer = await site.post(request("initialize", protocolVersion=7))
             assert "error" in await answer.json()
             assert "mcp-session-id" not in answer.headers
-            assert endpoint._exchanges.health()["sessions"] == 0
+            assert endpoint._router.health()["sessions"] == 0
 
     @every_revision
     async def test_a_request_without_the_header_is_400_and_with_an_unknown_id_404(self, revision: str) -> None:
@@ -203,7 +203,7 @@ class TestStreams:
                 assert event is not None
                 seen.append(event.id)
             newer.line.abort()
-            (live,) = endpoint._exchanges.sessions.live()
+            (live,) = endpoint._router.sessions.live()
             await until(lambda: live.busy == 1)
             server.notify_prompts_changed()
             event = await older.next()

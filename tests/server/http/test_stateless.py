@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from dovetail import Context, Server
+from dovetail.server.http.request import HttpRequest
 from tests.support.raw_http import EVENTS, JSON, SESSIONS, initialize, notification, request, text_of
 from tests.support.waiting import until
 from tests.support.workshop import Workshop, workshop
@@ -43,7 +44,7 @@ class TestWithoutSessions:
             assert (await answer.json())["result"]["protocolVersion"] == revision
             confirmed = await site.post(notification("notifications/initialized"), {"MCP-Protocol-Version": revision})
             assert (confirmed.status, await confirmed.body()) == (202, b"")
-            assert endpoint._exchanges.health()["sessions"] == 0
+            assert endpoint._router.health()["sessions"] == 0
 
     @every_revision
     async def test_what_needs_to_be_remembered_is_not_offered(self, revision: str) -> None:
@@ -150,16 +151,22 @@ class TestJsonOnly:
             assert text_of(await answer.json()).startswith("LocalError: ")
 
 
-async def test_clients_are_told_apart_by_principal_or_address_and_not_for_ever() -> None:
-    from dovetail.server.http.stateless import MAX_GUESTS, Guests
+async def test_a_client_without_a_session_is_known_by_its_principal_or_address_for_a_bounded_time() -> None:
+    from dovetail.server.http.options import Settings
+    from dovetail.server.http.router import MAX_CLIENTS, HttpRouter
 
-    guests = Guests(Server("guests"))
-    one: Any = guests.connection(None, "192.0.2.1")
-    assert guests.connection(None, "192.0.2.1") is one
-    assert guests.connection("192.0.2.1", "192.0.2.1") is not one, (
-        "a principal with the name of an address is no address"
-    )
-    for number in range(MAX_GUESTS):
-        guests.connection(None, str(number))
-    assert guests.connection(None, "192.0.2.1") is not one
-    assert len(guests._known) == MAX_GUESTS
+    router = HttpRouter(Server("stateless")._core, Settings())
+
+    def client(principal: str | None, address: str) -> Any:
+        scope = {"type": "http", "method": "POST", "client": (address, 1)}
+        request = HttpRequest(scope, {}, None, None)  # type: ignore[arg-type]
+        request.principal = principal
+        return router._client(request)
+
+    one = client(None, "192.0.2.1")
+    assert client(None, "192.0.2.1") is one
+    assert client("192.0.2.1", "192.0.2.1") is not one, "a principal with the name of an address is no address"
+    for number in range(MAX_CLIENTS):
+        client(None, str(number))
+    assert client(None, "192.0.2.1") is not one
+    assert len(router._clients) == MAX_CLIENTS

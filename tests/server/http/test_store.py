@@ -81,7 +81,7 @@ class TestRestarting:
             call = await session.call("pace", token=1, count=20)
             last = (await first_of(call)).id
             call.line.abort()
-            (live,) = endpoint._exchanges.sessions.live()
+            (live,) = endpoint._router.sessions.live()
             await until(lambda: not live.busy)
             server.go.set()
             await until(lambda: server.ended and not live.streams)
@@ -99,7 +99,7 @@ class TestRestarting:
             server.notify_tools_changed()
             last = (await first_of(stream)).id
             stream.line.abort()
-            (live,) = endpoint._exchanges.sessions.live()
+            (live,) = endpoint._router.sessions.live()
             await until(lambda: not live.busy)
             server.notify_prompts_changed()
             standing = live._standalone
@@ -154,9 +154,9 @@ class TestExpiring:
     async def test_a_session_that_nobody_uses_ends(self) -> None:
         async with workshop(session_idle=0.2) as (server, site, endpoint):
             session = await site.session("2025-11-25")
-            await until(lambda: endpoint._exchanges.health()["sessions"] == 0)
+            await until(lambda: endpoint._router.health()["sessions"] == 0)
             assert (await session.ask("ping")).status == 404
-            assert not [one for one in server._sessions if one.terms is not None]
+            assert not [one for one in server._core._sessions if one.lifecycle.terms is not None]
 
     async def test_one_that_is_used_lives(self) -> None:
         async with workshop(session_idle=0.3) as (_, site, _):
@@ -188,7 +188,7 @@ class TestExpiring:
             await first_of(call)
             call.line.abort()
             async with asyncio.timeout(5):
-                await until(lambda: endpoint._exchanges.health()["sessions"] == 0)
+                await until(lambda: endpoint._router.health()["sessions"] == 0)
                 await until(lambda: server.ended == ["tell_and_wait"])
 
     async def test_what_was_stored_goes_with_it(self) -> None:
@@ -198,7 +198,7 @@ class TestExpiring:
             server.go.set()
             await (await session.call("pace", token=1, count=5)).messages()
             assert await store.count("session:") == 1
-            await until(lambda: endpoint._exchanges.health()["sessions"] == 0)
+            await until(lambda: endpoint._router.health()["sessions"] == 0)
             assert await store.count("") == 0
             await until(lambda: not store._logs.with_prefix("", 0.0))
 

@@ -3,29 +3,29 @@
 import asyncio
 import itertools
 
-from dovetail.server.mrtr.branches import Lanes
+from dovetail.server.mrtr.branches import Branches
 
 
 async def names(order: tuple[str, ...]) -> dict[str, list[str]]:
     """The names of three branches that each do two things, when they come in some order."""
-    lanes = Lanes(asyncio.current_task())
+    lanes = Branches(asyncio.current_task())
     turns = {name: asyncio.Event() for name in order}
 
     async def branch(name: str) -> list[str]:
         await turns[name].wait()
-        first = lanes.here(f"first of {name}")
+        first = lanes.current(f"first of {name}")
         await asyncio.sleep(0)
         inner = await asyncio.gather(leaf("x"), leaf("x"), leaf("y"))
-        return [first, lanes.here("second"), *inner]
+        return [first, lanes.current("second"), *inner]
 
     async def leaf(name: str) -> str:
-        return lanes.here(name)
+        return lanes.current(name)
 
     tasks = {name: asyncio.create_task(branch(name)) for name in sorted(order)}
     for name in order:
         turns[name].set()
         await asyncio.sleep(0)
-    assert lanes.here("anything") == ""
+    assert lanes.current("anything") == ""
     return {name: await task for name, task in tasks.items()}
 
 
@@ -44,13 +44,13 @@ async def test_every_branch_has_its_own_name_and_keeps_it() -> None:
 
 
 async def test_branches_of_another_handler_are_not_ours() -> None:
-    outer = Lanes()
+    outer = Branches()
 
     async def alone() -> str:
-        return Lanes().here("x")
+        return Branches().current("x")
 
     async def within() -> str:
-        outer.here("something")
+        outer.current("something")
         return await asyncio.create_task(alone())
 
     assert await asyncio.create_task(within()) == await asyncio.create_task(alone())

@@ -1,4 +1,4 @@
-"""Questions as values: what they ask, and which clients are not asked."""
+"""ClientRequests as values: what they ask, and which clients are not asked."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 
 from dovetail.protocol.errors import MissingCapability
 from dovetail.protocol.revisions import REVISIONS
-from dovetail.server.mrtr.client_requests import Answer, Questions, answer_of
+from dovetail.server.mrtr.client_requests import Answer, ClientRequests, answer_of
 from dovetail.server.mrtr.forms import form_for
 from dovetail.types.capabilities import ClientCapabilities, ElicitationCapability, RootsCapability, SamplingCapability
 from dovetail.types.client_features import (
@@ -29,8 +29,8 @@ ALL = ClientCapabilities(
 NEWEST = REVISIONS["2026-07-28"]
 
 
-def questions(can: ClientCapabilities = ALL, revision: str = "2026-07-28") -> Questions:
-    return Questions(REVISIONS[revision], can)
+def questions(can: ClientCapabilities = ALL, revision: str = "2026-07-28") -> ClientRequests:
+    return ClientRequests(REVISIONS[revision], can)
 
 
 def test_a_form() -> None:

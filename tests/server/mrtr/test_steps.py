@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from dovetail import Client, Context, Server, ToolFailed
 from dovetail.protocol.errors import StepFailed
 from dovetail.runtime.thread_pool import ThreadPool
-from dovetail.server.mrtr.steps import outcome_of, take_step, work_of
+from dovetail.server.mrtr.steps import make_step, run_step, step_result
 
 ERAS = pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 
@@ -50,28 +50,28 @@ async def test_the_result_is_what_json_makes_of_it(given: Any, remembered: Any) 
     async def work() -> Any:
         return given
 
-    entry, problem = await take_step(work, "token")
+    entry, problem = await run_step(work, "token")
     assert problem is None
-    assert outcome_of("name", entry) == remembered
+    assert step_result("name", entry) == remembered
 
 
 async def test_a_failure_is_remembered_in_words_and_its_cause_is_kept_for_the_log() -> None:
     async def work() -> Any:
         raise KeyError("key")
 
-    entry, problem = await take_step(work, "token")
+    entry, problem = await run_step(work, "token")
     with pytest.raises(StepFailed, match="The step 'name' failed: KeyError: 'key'") as caught:
-        outcome_of("name", entry, problem)
+        step_result("name", entry, problem)
     assert isinstance(caught.value.__cause__, KeyError)
     with pytest.raises(StepFailed):
-        outcome_of("name", entry)
+        step_result("name", entry)
 
 
 async def test_what_json_cannot_hold_fails_the_step() -> None:
     async def work() -> Any:
         return object()
 
-    entry, _ = await take_step(work, "token")
+    entry, _ = await run_step(work, "token")
     assert entry.failed
 
 
@@ -82,7 +82,7 @@ async def test_any_kind_of_function_will_do() -> None:
         return "coroutine"
 
     async def outcome(function: Any) -> Any:
-        return outcome_of("name", (await take_step(work_of(object(), workers, function), "token"))[0])
+        return step_result("name", (await run_step(make_step(object(), workers, function), "token"))[0])
 
     try:
         assert await outcome(coroutine) == "coroutine"

@@ -1,4 +1,4 @@
-"""The desk: states that are checked before anything runs, calls that wait, and calls that run again."""
+"""Suspended calls: states that are checked before anything runs, calls that wait, and calls that run again."""
 
 import asyncio
 import base64
@@ -15,9 +15,9 @@ from dovetail.protocol.errors import INVALID_PARAMS
 from dovetail.protocol.mrtr import MAX_ROUNDS
 from dovetail.protocol.seal import KeyRing
 from dovetail.protocol.terms import Terms
-from dovetail.server.mrtr import suspended_calls as desk_module
-from dovetail.server.mrtr.suspended_calls import Desk
-from dovetail.server.session import ServerSession
+from dovetail.server.mrtr import suspended_calls as module
+from dovetail.server.mrtr.suspended_calls import SuspendedCalls
+from dovetail.server.session import Session
 from dovetail.wire.jsonrpc import Request
 from tests.support import plans
 from tests.support.asking import KEYS, Rounds, accept, asked
@@ -54,8 +54,8 @@ class Shop:
         return days * 10
 
 
-def with_desk(shop: Shop, **options: Any) -> Shop:
-    shop.server.desk = Desk(KeyRing(KEYS), **options)
+def with_options(shop: Shop, **options: Any) -> Shop:
+    shop.server._core._suspended_calls = SuspendedCalls(KeyRing(KEYS), **options)
     return shop
 
 
@@ -66,11 +66,11 @@ async def test_the_body_runs_once_where_the_call_waits() -> None:
         assert call.messages == ["How long in Oslo?"]
         await call.answer(3)
         assert call.messages == ["30 in all. Sure?"]
-        assert shop.server.desk.waiting == 1
+        assert len(shop.server._core.suspended_calls) == 1
         await call.answer(True)
         assert call.text == "Oslo 3 30 True"
         assert shop.ran == ["body", "price", "book"]
-        assert shop.server.desk.waiting == 0
+        assert len(shop.server._core.suspended_calls) == 0
 
 
 async def test_a_replica_runs_the_body_again_but_no_step() -> None:
@@ -170,13 +170,13 @@ async def test_without_keys_a_state_is_good_for_its_process_only() -> None:
 
 
 async def test_a_foreign_principal_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    terms_for = ServerSession.terms_for
+    terms_for = Session.terms_for
 
-    def known(session: ServerSession, request: Request) -> Terms:
+    def known(session: Session, request: Request) -> Terms:
         who = request.params.get("_meta", {}).get("com.example/who")
         return msgspec.structs.replace(terms_for(session, request), principal=who)
 
-    monkeypatch.setattr(ServerSession, "terms_for", known)
+    monkeypatch.setattr(Session, "terms_for", known)
     shop = Shop()
 
     async def send(client: Client, who: str, **more: Any) -> Any:
@@ -221,7 +221,7 @@ async def test_keys_rotate() -> None:
 
 async def test_a_state_expires() -> None:
     now = 1000.0
-    shop, replica = with_desk(Shop(), clock=lambda: now), with_desk(Shop(), clock=lambda: now)
+    shop, replica = with_options(Shop(), clock=lambda: now), with_options(Shop(), clock=lambda: now)
     async with asked(shop.server) as client, asked(replica.server) as other:
         call = await Rounds.call(client, "book")
         now += 601
@@ -232,7 +232,7 @@ async def test_a_state_expires() -> None:
 
 
 async def test_a_call_waits_no_longer_than_its_state_is_good_for() -> None:
-    shop = with_desk(Shop(), seconds=5)
+    shop = with_options(Shop(), seconds=5)
     async with asked(shop.server, timeout=None) as client:
         clock = Clock()
         await Rounds.call(client, "book")
@@ -240,17 +240,17 @@ async def test_a_call_waits_no_longer_than_its_state_is_good_for() -> None:
         assert shop.ran == ["body"]
         await clock.advance(0.2)
         assert shop.ran == ["body", "stopped"]
-        assert shop.server.desk.waiting == 0
+        assert len(shop.server._core.suspended_calls) == 0
 
 
 async def test_calls_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(desk_module, "MAX_PARKED", 2)
+    monkeypatch.setattr(module, "MAX_SUSPENDED", 2)
     shop = Shop()
     async with asked(shop.server) as client:
         calls = [await Rounds.call(client, "book", city=city) for city in ("Oslo", "Rome", "Lima")]
         await settled()
         assert shop.ran == ["body", "body", "body", "stopped"]
-        assert shop.server.desk.waiting == 2
+        assert len(shop.server._core.suspended_calls) == 2
         for call in calls:  # those that were stopped run again
             await call.answer(2)
             await call.answer(True)
@@ -260,9 +260,9 @@ async def test_calls_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
 
 async def test_used_states_are_remembered_within_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of what is forgotten nobody knows any more whether it was used, so that it is refused."""
-    monkeypatch.setattr(desk_module, "MAX_USED", 2)
+    monkeypatch.setattr(module, "MAX_USED", 2)
     now = 1000.0
-    shop = with_desk(Shop(), clock=lambda: now)
+    shop = with_options(Shop(), clock=lambda: now)
     async with asked(shop.server) as client:
         calls: list[Rounds] = []
         for city in ("a", "b", "c", "d"):
@@ -320,7 +320,7 @@ async def test_calls_that_wait_end_with_the_last_client() -> None:
                 await Rounds.call(client, "book")
                 await Rounds.call(client, "slow_to_stop")
             assert shop.ran == ["body"]  # its client may come back on another connection
-            assert shop.server.desk.waiting == 2
+            assert len(shop.server._core.suspended_calls) == 2
             assert await other.tools()
         await until(cleaned.is_set)
         assert shop.ran == ["body", "stopped"]
@@ -363,7 +363,7 @@ async def test_answers_that_are_missing_are_asked_for_again() -> None:
             assert call.messages == ["a?", "b?"]
             first = next(key for key, one in call.questions.items() if one["params"]["message"] == "a?")
             if elsewhere is not None:
-                await server.desk.close()
+                await server._core.suspended_calls.close()
             await call.send(requestState=call.state, inputResponses={first: accept(1)})
             assert call.messages == ["b?"]
             await call.send(requestState=call.state)
@@ -412,7 +412,7 @@ async def test_what_does_not_fit_the_form_fails_the_call_in_words() -> None:
 
 
 async def test_a_state_that_would_be_too_large_ends_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(desk_module, "LONGEST", 300)
+    monkeypatch.setattr(module, "LONGEST", 300)
     shop = Shop()
     async with asked(shop.server) as client:
         call = Rounds(client, "tools/call", {"name": "book", "arguments": {}})

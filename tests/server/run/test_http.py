@@ -236,7 +236,7 @@ class TestHosts:
     def test_an_address_that_other_machines_can_reach_is_warned_of(
         self, host: str, options: dict[str, list[str]], warned: bool, caplog: pytest.LogCaptureFixture
     ) -> None:
-        run_http._warn_if_reachable(Server("inn"), host, run_http.Settings.of(options))  # type: ignore[arg-type]
+        run_http._warn_if_reachable(Server("inn")._core, host, run_http.Settings.of(options))  # type: ignore[arg-type]
         lines = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
         assert len(lines) == warned
         if warned:
@@ -244,7 +244,7 @@ class TestHosts:
             assert (f"localhost or {host}" in lines[0]) == (host in ("192.0.2.7", "inn.example"))
 
     def test_with_auth_the_warning_does_not_mention_authentication(self, caplog: pytest.LogCaptureFixture) -> None:
-        run_http._warn_if_reachable(Server("inn", auth=lambda token: None), "0.0.0.0", run_http.Settings())
+        run_http._warn_if_reachable(Server("inn", auth=lambda token: None)._core, "0.0.0.0", run_http.Settings())
         assert "without authentication" not in caplog.text and "allowed_hosts" in caplog.text
 
     def test_a_foreign_host_is_refused(self, inn: HttpProcess) -> None:

@@ -20,7 +20,7 @@ import pytest
 
 from dovetail import LocalError, Server
 from dovetail.protocol.revisions import HANDSHAKE, NEWEST, REVISIONS
-from dovetail.server.run.sockets import SocketServer, listen_tcp, listen_unix
+from dovetail.server import SocketServer, listen_tcp, listen_unix
 from dovetail.transports.memory import MemoryChannel
 from dovetail.transports.sockets import SocketChannel, connect_tcp, connect_unix
 from dovetail.types.capabilities import ClientCapabilities
@@ -428,9 +428,9 @@ async def wait() -> str:
 
 kind, where, grace = sys.argv[1:]
 if kind == "unix":
-    run_unix(server, where, float(grace))
+    run_unix(server._core, where, float(grace))
 else:
-    run_tcp(server, "127.0.0.1", int(where), float(grace))
+    run_tcp(server._core, "127.0.0.1", int(where), float(grace))
 print("ended")
 """
 

@@ -13,7 +13,7 @@ import pytest
 
 from dovetail import Server
 from dovetail.protocol.revisions import HANDSHAKE, REVISIONS
-from dovetail.server.run.stdio import ConnectionRunner
+from dovetail.server.connection import ConnectionRunner
 from dovetail.transports.memory import MemoryChannel, memory_pair
 from dovetail.types.capabilities import ClientCapabilities
 from tests.support.peer import Peer, nothing_left
@@ -32,7 +32,7 @@ class Ending:
         server.tool(self.wait)
         ours, theirs = memory_pair()
         self.channel: MemoryChannel = theirs
-        self.serving = ConnectionRunner(server, theirs, grace)
+        self.serving = ConnectionRunner(server._core, theirs, grace)
         self.running = asyncio.create_task(self.serving.run())
         self.caller = Caller(ours, HANDSHAKE[-1], ClientCapabilities())
 
@@ -236,4 +236,4 @@ class TestProcess:
 
 
 def test_every_revision_is_served():
-    assert list(Server("s").served) == list(REVISIONS)
+    assert list(Server("s")._core.served) == list(REVISIONS)

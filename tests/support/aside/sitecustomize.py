@@ -10,8 +10,7 @@ import sys
 
 FOLDER = os.environ.get("DOVETAIL_TRAFFIC", "")
 WATCHED = "dovetail.runtime.connection"
-SIDES = {"ServerSession": b"server", "ClientSession": b"client"}
-ENDPOINTS = ("HttpSession", "OneWay")
+SIDES = {"ServerConnection": b"server", "ClientSession": b"client"}
 MOST_RECORDS, MOST_BYTES = 2_000, 200_000
 
 
@@ -42,13 +41,13 @@ def listen(connection):
     file = os.path.join(FOLDER, f"{os.getpid()}-{os.urandom(4).hex()}")
     count = [0, 0]
 
-    def begin_listened_to(self, channel, service, trace=None):
+    def begin_listened_to(self, sender, service, *, reader=None, trace=None):
         names = [kind.__name__ for kind in type(service).__mro__]
         sides = [SIDES[name] for name in names if name in SIDES]
-        if sides and type(channel).__name__ not in ENDPOINTS:
+        if sides and reader is not None:  # without a reader it is HTTP
             count[0] += 1
             trace = told(trace, b"%d %s" % (count[0], sides[0]))
-        begin(self, channel, service, trace)
+        begin(self, sender, service, reader=reader, trace=trace)
 
     def told(trace, about):
         def tell(direction, line):

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, LocalError, ProtocolError
-from dovetail.runtime.call import Call
 from dovetail.runtime.rate_limit import Buckets, too_many
 from dovetail.server.context import Context
+from dovetail.server.invocation import Invocation
+from dovetail.server.session import ServerCall
 from dovetail.server.signatures.binding import Binding
 from dovetail.server.signatures.hints import REQUIRED, look
 from dovetail.text.rank import MAX_VALUES, rank_values
@@ -18,9 +19,8 @@ from dovetail.types.messages import CompleteParams, CompleteResult, Completion, 
 from .invoke import run_handler
 
 if TYPE_CHECKING:
-    from dovetail.server.app import Server
+    from dovetail.server.core import ServerCore
 
-COMPLETIONS_A_SECOND = 20.0
 COMPLETIONS_AT_ONCE = 60.0
 
 Suggest: TypeAlias = "Callable[..., Any]"
@@ -42,21 +42,19 @@ class RegisteredCompletion:
         self._typed = names[0]
         self._settled = names[1] if len(names) > 1 else None
 
-    async def suggest(self, context: Context, call: Call, server: Server, params: CompleteParams) -> Completion:
-        """Run the function; a list that it returns is put in order, a `Completion` keeps its own."""
+    async def suggest(self, invocation: Invocation, params: CompleteParams) -> Completion:
+        """Run the function; a list that it returns is ranked, a `Completion` keeps its order."""
         typed, settled = params.argument.value, params.context.arguments if params.context is not None else None
         values: dict[str, Any] = {self._typed: typed}
         if self._settled is not None:
             values[self._settled] = settled or {}
-        if self.binding.context_name is not None:
-            values[self.binding.context_name] = context
-        doing = f"Completing {params.argument.name!r}"
-        found = await run_handler(self.function, self.binding, server.workers, values, call, doing, context)
-        if isinstance(found, Completion):
-            cut = len(found.values) > MAX_VALUES
-            total = found.total if found.total is not None or not cut else len(found.values)
-            return Completion(found.values[:MAX_VALUES], total, found.has_more or cut)
-        every = rank_values(_texts(found, doing), typed)
+        subject = f"Completing {params.argument.name!r}"
+        value = await run_handler(self.function, self.binding, values, invocation, subject)
+        if isinstance(value, Completion):
+            cut = len(value.values) > MAX_VALUES
+            total = value.total if value.total is not None or not cut else len(value.values)
+            return Completion(value.values[:MAX_VALUES], total, value.has_more or cut)
+        every = rank_values(_texts(value, subject), typed)
         return Completion(every[:MAX_VALUES], len(every), len(every) > MAX_VALUES)
 
 
@@ -87,42 +85,39 @@ class Completions:
             raise too_many("completion requests", wait)
 
 
-async def complete(server: Server, call: Call, params: CompleteParams) -> CompleteResult:
+async def complete(core: ServerCore, call: ServerCall, params: CompleteParams) -> CompleteResult:
     """Answer `completion/complete`; what is not there is −32602 (completion, "Error Handling")."""
-    reference, names = _known(server, params, call.terms.principal)
+    reference, names = _known(core, params, call.terms.principal)
     argument = params.argument.name
     if argument not in names:
         known = f"; there are {', '.join(names)}" if names else ""
         raise ProtocolError(INVALID_PARAMS, f"{reference!r} has no argument {argument!r}{known}")
-    found = server.find_completion(reference, argument)
-    if found is None:
+    completion = core.find_completion(reference, argument)
+    if completion is None:
         return CompleteResult(Completion([], 0, False))
-    home, suggestion = found
-    context = Context(server, call)
-    if home is not server:
-        context.serve_for(home)
-    return CompleteResult(await suggestion.suggest(context, call, home, params))
+    home, registered = completion
+    return CompleteResult(await registered.suggest(Invocation(home, call), params))
 
 
-def _known(server: Server, params: CompleteParams, principal: str | None) -> tuple[str, list[str]]:
+def _known(core: ServerCore, params: CompleteParams, principal: str | None) -> tuple[str, list[str]]:
     """The prompt or template that is meant, and what it takes."""
     ref = params.ref
     if isinstance(ref, PromptReference):
-        prompt = server.prompts.get(ref.name)
-        if prompt is None or not server.shows(principal, "prompt", ref.name):
+        prompt = core.prompts.get(ref.name)
+        if prompt is None or not core.shows(principal, "prompt", ref.name):
             raise ProtocolError(INVALID_PARAMS, f"Unknown prompt: {ref.name}")
         return ref.name, [argument.name for argument in prompt.definition.arguments or ()]
-    template = server.templates.get(ref.uri)
-    if template is None and (found := server.find_resource(ref.uri)) is not None:
+    template = core.templates.get(ref.uri)
+    if template is None and (found := core.find_resource(ref.uri)) is not None:
         template = found[0]
-    if template is None or not server.shows(principal, "resource", template.key):
+    if template is None or not core.shows(principal, "resource", template.key):
         raise ProtocolError(INVALID_PARAMS, f"Unknown resource template: {ref.uri}", {"uri": ref.uri})
     return template.key, list(template.template.variables) if template.template is not None else []
 
 
-def _texts(found: Any, doing: str) -> list[str]:
-    if isinstance(found, Iterable) and not isinstance(found, (str, bytes)):
-        values = list(cast("Iterable[Any]", found))
+def _texts(value: Any, subject: str) -> list[str]:
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
+        values = list(cast("Iterable[Any]", value))
         if all(isinstance(value, str) for value in values):
             return values
-    raise ProtocolError(INTERNAL_ERROR, f"{doing} failed: it gave something else than a list of strings")
+    raise ProtocolError(INTERNAL_ERROR, f"{subject} failed: it gave something else than a list of strings")

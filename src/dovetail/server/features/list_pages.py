@@ -1,4 +1,4 @@
-"""Lists as they go over the wire: each page is built once a revision and kept until something changes."""
+"""Encoded pages of lists: each is built once a revision and cached until the list changes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from dovetail.wire import codec
 MAX_PARTS = 256
 """First pages kept for tokens that allow only some of a list."""
 
-Finish = Callable[[Revision, str, Value], dict[str, Any]]
+EmitResult = Callable[[Revision, str, Value], dict[str, Any]]
 
 
-class Listing:
+class ListPages:
     """The pages of one list."""
 
     def __init__(
@@ -37,12 +37,12 @@ class Listing:
         self._pages: dict[tuple[str, int], bytes] = {}
         self._parts: dict[tuple[frozenset[str], str], bytes] = {}
 
-    def forget(self) -> None:
-        """Something changed: build anew when asked."""
+    def clear(self) -> None:
+        """The list has changed: build its pages again when they are requested."""
         self._pages = {}
         self._parts = {}
 
-    def page(self, revision: Revision, cursor: str | None, size: int, finish: Finish) -> bytes:
+    def page(self, revision: Revision, cursor: str | None, size: int, emit_result: EmitResult) -> bytes:
         """One page as JSON bytes of the whole result; a bad cursor is −32602 (pagination)."""
         # Handlers in threads may change the list meanwhile: then this dict is no longer the one in use.
         pages = self._pages
@@ -56,38 +56,43 @@ class Listing:
         if found is None:
             result = self._result([item.definition for _, item in registered[part]])
             result.next_cursor, result.ttl_ms, result.cache_scope = following, self._ttl_ms, "public"
-            found = pages[place] = codec.encode(finish(revision, self._method, result))
+            found = pages[place] = codec.encode(emit_result(revision, self._method, result))
         return found
 
     def page_within(
-        self, scopes: frozenset[str], revision: Revision, cursor: str | None, size: int, finish: Finish
+        self, scopes: frozenset[str], revision: Revision, cursor: str | None, size: int, emit_result: EmitResult
     ) -> bytes:
         """One page of what a token of these scopes allows; it is kept for others whose tokens allow just the same."""
         parts, registered = self._parts, self._registry.items()
         wanted = frozenset[str]().union(*(item.scopes for _, item in registered))
         if not wanted:
-            return self.page(revision, cursor, size, finish)
+            return self.page(revision, cursor, size, emit_result)
         had = wanted & scopes
         kept = (had, revision.name)
         found = parts.get(kept) if cursor is None else None
         if found is None:
             allowed = [(key, item) for key, item in registered if had.issuperset(item.scopes)]
-            found = self._part(allowed, revision, cursor, size, finish)
+            found = self._part(allowed, revision, cursor, size, emit_result)
             if cursor is None and len(parts) < MAX_PARTS:
                 parts[kept] = found
         return found
 
     def page_of(
-        self, shown: Callable[[str], bool], revision: Revision, cursor: str | None, size: int, finish: Finish
+        self, shown: Callable[[str], bool], revision: Revision, cursor: str | None, size: int, emit_result: EmitResult
     ) -> bytes:
         """One page of what somebody may see; nobody else may be given it (2026-07-28 caching, "Cache Scope")."""
         registered = [(key, item) for key, item in self._registry.items() if shown(key)]
-        return self._part(registered, revision, cursor, size, finish)
+        return self._part(registered, revision, cursor, size, emit_result)
 
     def _part(
-        self, registered: list[tuple[str, Any]], revision: Revision, cursor: str | None, size: int, finish: Finish
+        self,
+        registered: list[tuple[str, Any]],
+        revision: Revision,
+        cursor: str | None,
+        size: int,
+        emit_result: EmitResult,
     ) -> bytes:
         part, following = self._pager.page(self._method, [key for key, _ in registered], cursor, size)
         result = self._result([item.definition for _, item in registered[part]])
         result.next_cursor, result.ttl_ms, result.cache_scope = following, self._ttl_ms, "private"
-        return codec.encode(finish(revision, self._method, result))
+        return codec.encode(emit_result(revision, self._method, result))

@@ -1,17 +1,16 @@
-"""What a handler tells its client while it works: `await ctx.log.info("booking", city=city)`."""
+"""Log messages from handlers to the client: `await ctx.log.info("booking", city=city)`."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from dovetail.protocol.log_levels import reaches
-from dovetail.runtime.call import Call
 from dovetail.runtime.rate_limit import Bucket
-from dovetail.server.session import session_of
+from dovetail.server.invocation import Invocation
+from dovetail.server.session import ServerCall
 from dovetail.text.redact import redact
 from dovetail.types.messages import LogLevel
 
@@ -21,18 +20,18 @@ MESSAGES_AT_ONCE = 500.0
 MESSAGE = "notifications/message"
 
 
-class Flow:
-    """How many messages one client gets: what is too much, or more than it reads, is left out and counted."""
+class LogRateLimit:
+    """Limit on the messages to one client: those above the rate, or more than it reads, are dropped and counted."""
 
     def __init__(self) -> None:
         self._bucket = Bucket(MESSAGES_A_SECOND, MESSAGES_AT_ONCE)
-        self.left_out = 0
+        self.dropped = 0
 
-    def admits(self, call: Call, now: float) -> bool:
+    def admits(self, call: ServerCall, now: float) -> bool:
         """Whether one more message may go."""
-        if not call.outlet.congested and self._bucket.take(now) == 0:
+        if not call.sink.congested and self._bucket.take(now) == 0:
             return True
-        self.left_out += 1
+        self.dropped += 1
         return False
 
 
@@ -43,28 +42,28 @@ class Log:
     era with the request itself (2026-07-28 logging, "Per-request log level").
     """
 
-    __slots__ = ("_call", "_name")
+    __slots__ = ("_invocation", "_name")
 
-    def __init__(self, call: Callable[[], Call], name: str) -> None:
-        self._call = call
+    def __init__(self, invocation: Invocation, name: str) -> None:
+        self._invocation = invocation
         self._name = name
 
     def named(self, name: str) -> Log:
         """The same log under another logger's name."""
-        return Log(self._call, name)
+        return Log(self._invocation, name)
 
     async def __call__(self, level: LogLevel, message: str, /, **fields: Any) -> None:
         """Send a message with whatever belongs to it; what looks like a secret is taken out of it."""
-        call = self._call()
+        call = self._invocation.call
         threshold = _threshold(call)
         if call.silent or threshold is None or not reaches(level, threshold):
             return
-        flow = session_of(call).log_flow
-        if not flow.admits(call, time.monotonic()):
+        limit = call.session.log_rate
+        if not limit.admits(call, time.monotonic()):
             return
-        if flow.left_out:
-            _send(call, "warning", self._name, {"message": f"{flow.left_out} messages were left out"})
-            flow.left_out = 0
+        if limit.dropped:
+            _send(call, "warning", self._name, {"message": f"{limit.dropped} messages were left out"})
+            limit.dropped = 0
         _send(call, level, self._name, redact(_plain({"message": message, **fields})))
 
     async def debug(self, message: str, /, **fields: Any) -> None:
@@ -92,14 +91,14 @@ class Log:
         await self("emergency", message, **fields)
 
 
-def _threshold(call: Call) -> str | None:
+def _threshold(call: ServerCall) -> str | None:
     """The least level that the client wants; none if it wants nothing."""
     if "logging/setLevel" in call.terms.revision.methods:
-        return session_of(call).log_level
+        return call.session.log_level
     return call.terms.log_level
 
 
-def _send(call: Call, level: str, logger: str, data: Any) -> None:
+def _send(call: ServerCall, level: str, logger: str, data: Any) -> None:
     call.notify(MESSAGE, {"level": level, "logger": logger, "data": data})
 
 

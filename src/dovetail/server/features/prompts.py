@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypedDict, Unpack, cast
 
 from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, LocalError, ProtocolError
-from dovetail.runtime.call import Call
-from dovetail.runtime.thread_pool import ThreadPool
 from dovetail.server.context import Context
+from dovetail.server.invocation import Invocation
 from dovetail.server.signatures.signature import BadArguments, TextBinding, prompt_binding
 from dovetail.types.capabilities import Icon
 from dovetail.types.client_features import InputRequired
@@ -36,18 +35,14 @@ class RegisteredPrompt:
         self.binding = binding
         self.definition = definition
 
-    async def get(
-        self, context: Context, call: Call, workers: ThreadPool, arguments: dict[str, Any]
-    ) -> GetPromptResult | InputRequired:
+    async def get(self, invocation: Invocation, arguments: dict[str, Any]) -> GetPromptResult | InputRequired:
         """Fill the prompt in; missing or wrong arguments are −32602 (prompts, "Error Handling")."""
         name = self.definition.name
         try:
             values = self.binding.bind(arguments)
         except BadArguments as problem:
             raise ProtocolError(INVALID_PARAMS, f"Invalid arguments for prompt {name!r}: {problem}") from problem
-        if self.binding.context_name is not None:
-            values[self.binding.context_name] = context
-        value = await run_handler(self.function, self.binding, workers, values, call, f"Prompt {name!r}", context)
+        value = await run_handler(self.function, self.binding, values, invocation, f"Prompt {name!r}")
         if isinstance(value, (GetPromptResult, InputRequired)):
             return value
         items = list(cast("Sequence[Any]", value)) if isinstance(value, (list, tuple)) else [value]

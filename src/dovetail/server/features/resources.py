@@ -9,9 +9,8 @@ from typing import Any, TypedDict, Unpack, cast
 import msgspec
 
 from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, LocalError, ProtocolError
-from dovetail.runtime.call import Call
-from dovetail.runtime.thread_pool import ThreadPool
 from dovetail.server.context import Context
+from dovetail.server.invocation import Invocation
 from dovetail.server.signatures.signature import BadArguments, BadResult, TextBinding, plain, template_binding
 from dovetail.types.base import CacheScope
 from dovetail.types.capabilities import Icon
@@ -76,16 +75,14 @@ class RegisteredResource:
         return definition.uri_template if isinstance(definition, ResourceTemplate) else definition.uri
 
     async def read(
-        self, context: Context, call: Call, workers: ThreadPool, uri: str, variables: dict[str, Any]
+        self, invocation: Invocation, uri: str, variables: dict[str, Any]
     ) -> ReadResourceResult | InputRequired:
-        """Run the handler; what it raises is an internal error that names the problem."""
+        """Run the handler; its failure is an internal error that names the problem."""
         try:
             values = self.binding.bind(variables)
         except BadArguments as problem:
             raise ProtocolError(INVALID_PARAMS, f"{uri} does not fit: {problem}", {"uri": uri}) from problem
-        if self.binding.context_name is not None:
-            values[self.binding.context_name] = context
-        value = await run_handler(self.function, self.binding, workers, values, call, f"Reading {uri}", context)
+        value = await run_handler(self.function, self.binding, values, invocation, f"Reading {uri}")
         if isinstance(value, InputRequired):
             return value
         try:

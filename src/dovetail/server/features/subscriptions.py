@@ -1,6 +1,7 @@
-"""Telling a client of changes: of lists, unasked on the handshake era, and of what it asked to hear of.
+"""Subscriptions: list changes and resource updates, for one client.
 
-Which resources a client may watch.
+On the handshake era list changes go to every client that is ready, and `resources/subscribe` adds single resources; on
+the envelope era each `subscriptions/listen` request says what it wants.
 """
 
 from __future__ import annotations
@@ -8,37 +9,34 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from dovetail.protocol.envelope import SUBSCRIPTION_ID
 from dovetail.protocol.errors import INVALID_PARAMS, ProtocolError
 from dovetail.protocol.lifecycle import ServerLifecycle
-from dovetail.protocol.subscriptions import covers
+from dovetail.protocol.subscriptions import above
 from dovetail.runtime.call import Call
-from dovetail.runtime.connection import Connection
+from dovetail.transports.base import MessageSink
 from dovetail.types.messages import ListenResult, SubscriptionFilter
 from dovetail.types.serialization import dump
+from dovetail.wire import codec
 from dovetail.wire.jsonrpc import Id
-
-if TYPE_CHECKING:
-    from dovetail.server.app import Server
-
 
 ListKind: TypeAlias = Literal["tools", "resources", "prompts"]
 
-MAX_WATCHED = 10_000
-"""Resources that one client may watch at once."""
+MAX_SUBSCRIBED = 10_000
+"""Resources that one client may be subscribed to at once."""
 
-MAX_UNTOLD = 1000
-"""Updated resources remembered for a client that does not read; beyond it, only those it watches are named."""
+MAX_UNSENT = 1000
+"""Updated resources remembered for a client that does not read; beyond it, only the subscribed URIs are named."""
 
 UPDATED = "notifications/resources/updated"
 
 
-class Listener(msgspec.Struct):
-    """One subscription of the envelope era."""
+class ListenRequest(msgspec.Struct):
+    """One `subscriptions/listen` request in flight."""
 
     wanted: SubscriptionFilter
     uris: frozenset[str]
@@ -47,43 +45,43 @@ class Listener(msgspec.Struct):
 
 
 class Subscriptions:
-    """What one client wants to hear of."""
+    """The subscriptions of one client, on both eras."""
 
     def __init__(self, lifecycle: ServerLifecycle) -> None:
         self._lifecycle = lifecycle
-        self._connection: Connection | None = None
-        self._listeners: dict[Id, Listener] = {}
-        self._watched: set[str] = set()
-        self._everyone: Counter[str] = Counter()
-        """How many watch a URI, by whatever means."""
+        self._sink: MessageSink | None = None
+        self._requests: dict[Id, ListenRequest] = {}
+        self._subscribed: set[str] = set()
+        self._counts: Counter[str] = Counter()
+        """How many subscriptions a URI has, of both eras."""
         self._changed: dict[ListKind, None] = {}
         self._updated: dict[str, None] = {}
         self._waiting: asyncio.Task[None] | None = None
         self._announcing = False
 
-    def attach(self, connection: Connection) -> None:
-        """The connection to speak through."""
-        self._connection = connection
+    def attach(self, sink: MessageSink) -> None:
+        """Send notifications there."""
+        self._sink = sink
 
     @property
-    def watched(self) -> list[str]:
-        """The resources that are watched on the handshake era."""
-        return list(self._watched)
+    def subscribed(self) -> list[str]:
+        """The resources that a client of the handshake era is subscribed to."""
+        return list(self._subscribed)
 
-    def watch(self, uri: str) -> None:
-        """Tell of updates of a resource from now on (handshake era, `resources/subscribe`)."""
-        if uri not in self._watched:
+    def add(self, uri: str) -> None:
+        """Subscribe to updates of a resource (handshake era, `resources/subscribe`)."""
+        if uri not in self._subscribed:
             self._count([uri])
-            self._watched.add(uri)
+            self._subscribed.add(uri)
 
-    def unwatch(self, uri: str) -> None:
-        """Tell no more; of what was not watched, that is nothing new."""
-        if uri in self._watched:
-            self._watched.remove(uri)
-            self._discount([uri])
+    def remove(self, uri: str) -> None:
+        """End a subscription, if there is one."""
+        if uri in self._subscribed:
+            self._subscribed.remove(uri)
+            self._uncount([uri])
 
     async def listen(self, call: Call, wanted: SubscriptionFilter) -> ListenResult:
-        """Acknowledge a subscription and keep it until the client cancels it or the server ends.
+        """Acknowledge a subscription and serve it until the client cancels it or the server shuts down.
 
         The acknowledgement is a subscription's first message (2026-07-28 subscriptions, "Acknowledgment").
         """
@@ -93,54 +91,54 @@ class Subscriptions:
         uris = frozenset(wanted.resource_subscriptions or ())
         self._count(uris)
         call.notify("notifications/subscriptions/acknowledged", {"_meta": meta, "notifications": dump(wanted)})
-        self._listeners[id] = Listener(wanted, uris, ended, call)
+        self._requests[id] = ListenRequest(wanted, uris, ended, call)
         try:
             await ended
         finally:
-            del self._listeners[id]
-            self._discount(uris)
-        if call.outlet is call.connection:
-            # A stream of its own ends by itself; on a shared channel the client has to be told.
+            del self._requests[id]
+            self._uncount(uris)
+        if call.sink is call.connection:
+            # A stream of its own ends by itself; on a shared channel the client has to be notified.
             call.notify("notifications/cancelled", {"_meta": meta, "requestId": id})
         return ListenResult(meta=dict(meta))
 
     def list_changed(self, kind: ListKind) -> None:
-        """Note a change; changes of one turn of the loop are told together."""
+        """Note a change; changes of one turn of the loop are sent together."""
         self._changed[kind] = None
         self._announce_soon()
 
     def resource_updated(self, uri: str) -> None:
-        """Note that a resource is not what it was; who watches it, or one above it, is told."""
-        if not self._everyone:
+        """Note an update; subscribers of the resource, or of one above it, are notified."""
+        if not self._counts:
             return
-        from dovetail.protocol.subscriptions import above
-
-        heard = [watched for watched in above(uri) if watched in self._everyone]
-        if not heard:
+        subscribed = [one for one in above(uri) if one in self._counts]
+        if not subscribed:
             return
-        if len(self._updated) < MAX_UNTOLD:
+        if len(self._updated) < MAX_UNSENT:
             self._updated[uri] = None
         else:
-            self._updated.update(dict.fromkeys(heard))
+            self._updated.update(dict.fromkeys(subscribed))
         self._announce_soon()
 
     def end(self) -> None:
         """Close every subscription gracefully (2026-07-28 subscriptions, "Graceful Closure")."""
-        for listener in self._listeners.values():
-            if not listener.ended.done():
-                listener.ended.set_result(None)
+        for request in self._requests.values():
+            if not request.ended.done():
+                request.ended.set_result(None)
 
     def _count(self, uris: Iterable[str]) -> None:
         uris = list(uris)
-        if len(self._everyone) + len(uris) > MAX_WATCHED:
-            raise ProtocolError(INVALID_PARAMS, f"More than {MAX_WATCHED} resources are watched on this connection")
-        self._everyone.update(uris)
+        if len(self._counts) + len(uris) > MAX_SUBSCRIBED:
+            raise ProtocolError(
+                INVALID_PARAMS, f"More than {MAX_SUBSCRIBED} resources are subscribed to on this connection"
+            )
+        self._counts.update(uris)
 
-    def _discount(self, uris: Iterable[str]) -> None:
+    def _uncount(self, uris: Iterable[str]) -> None:
         for uri in uris:
-            self._everyone[uri] -= 1
-            if not self._everyone[uri]:
-                del self._everyone[uri]
+            self._counts[uri] -= 1
+            if not self._counts[uri]:
+                del self._counts[uri]
 
     def _announce_soon(self) -> None:
         if not self._announcing:
@@ -148,55 +146,40 @@ class Subscriptions:
             asyncio.get_running_loop().call_soon(self._announce)
 
     def _announce(self) -> None:
-        connection = self._connection
-        if connection is not None and connection.congested:
+        sink = self._sink
+        if sink is not None and sink.congested:
             # For a client that does not read, changes come together until it does.
-            self._waiting = asyncio.get_running_loop().create_task(self._announce_later(connection))
+            self._waiting = asyncio.get_running_loop().create_task(self._announce_later(sink))
             return
         self._announcing = False
         kinds, self._changed = list(self._changed), {}
         updated, self._updated = list(self._updated), {}
-        if connection is None:
+        if sink is None:
             return
         for kind in kinds:
-            self._tell_of_list(connection, kind)
+            self._send_list_changed(sink, kind)
         for uri in updated:
-            self._tell_of_resource(connection, uri)
+            self._send_updated(sink, uri)
 
-    def _tell_of_list(self, connection: Connection, kind: ListKind) -> None:
+    def _send_list_changed(self, sink: MessageSink, kind: ListKind) -> None:
         method = f"notifications/{kind}/list_changed"
         if self._lifecycle.ready:
-            connection.notify(method)
-        for id, listener in self._listeners.items():
-            if getattr(listener.wanted, f"{kind}_list_changed") and not listener.call.silent:
-                connection.notify(method, {"_meta": {SUBSCRIPTION_ID: id}})
+            _notify(sink, method)
+        for id, request in self._requests.items():
+            if getattr(request.wanted, f"{kind}_list_changed") and not request.call.silent:
+                _notify(sink, method, {"_meta": {SUBSCRIPTION_ID: id}})
 
-    def _tell_of_resource(self, connection: Connection, uri: str) -> None:
-        from dovetail.protocol.subscriptions import above
+    def _send_updated(self, sink: MessageSink, uri: str) -> None:
+        if self._lifecycle.ready and not self._subscribed.isdisjoint(above(uri)):
+            _notify(sink, UPDATED, {"uri": uri})
+        for id, request in self._requests.items():
+            if not request.call.silent and not request.uris.isdisjoint(above(uri)):
+                _notify(sink, UPDATED, {"_meta": {SUBSCRIPTION_ID: id}, "uri": uri})
 
-        if self._lifecycle.ready and not self._watched.isdisjoint(above(uri)):
-            connection.notify(UPDATED, {"uri": uri})
-        for id, listener in self._listeners.items():
-            if not listener.call.silent and not listener.uris.isdisjoint(above(uri)):
-                connection.notify(UPDATED, {"_meta": {SUBSCRIPTION_ID: id}, "uri": uri})
-
-    async def _announce_later(self, connection: Connection) -> None:
-        await connection.drained()
+    async def _announce_later(self, sink: MessageSink) -> None:
+        await sink.drained()
         self._announce()
 
 
-def is_watchable(server: Server, uri: str, principal: str | None) -> bool:
-    """Whether the principal can read the resource, or one below it: a folder, say, of resources."""
-    if (found := server.find_resource(uri)) is not None:
-        return server.shows(principal, "resource", found[0].key)
-    return any(
-        _may_be_above(uri, key) and server.shows(principal, "resource", key)
-        for registry in (server.resources, server.templates)
-        for key, _ in registry.items()
-    )
-
-
-def _may_be_above(uri: str, key: str) -> bool:
-    """Whether some resource that the key stands for may lie below the URI."""
-    fixed, variable, _ = key.partition("{")
-    return covers(uri, fixed) or (bool(variable) and uri.startswith(fixed))
+def _notify(sink: MessageSink, method: str, params: dict[str, Any] | None = None) -> None:
+    sink.send(codec.notification(method, None if params is None else codec.encode(params)))

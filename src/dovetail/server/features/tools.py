@@ -1,4 +1,4 @@
-"""Tools: what a client sees of one, and how it is run."""
+"""Tools: their definitions, and calling them."""
 
 from __future__ import annotations
 
@@ -9,21 +9,14 @@ from typing import Any, TypedDict, Unpack, cast
 
 import msgspec
 
-from dovetail.protocol.errors import (
-    INVALID_PARAMS,
-    LocalError,
-    MissingCapability,
-    ProtocolError,
-    ToolError,
-    URLElicitationRequired,
-)
+from dovetail.protocol.errors import INVALID_PARAMS, LocalError, ProtocolError, ToolError, URLElicitationRequired
 from dovetail.protocol.names import check_tool_name
 from dovetail.protocol.revisions.revision import Revision
 from dovetail.protocol.revisions.wrapping import is_object_schema
-from dovetail.runtime.call import Call
 from dovetail.runtime.concurrency import PerLoopSemaphore
 from dovetail.runtime.thread_pool import ThreadPool
 from dovetail.server.context import Context
+from dovetail.server.invocation import Invocation
 from dovetail.server.signatures.signature import BadArguments, BadResult, ToolBinding, plain, tool_binding
 from dovetail.types.capabilities import Icon
 from dovetail.types.client_features import InputRequired
@@ -31,7 +24,7 @@ from dovetail.types.content import Content, Text
 from dovetail.types.serialization import Value
 from dovetail.types.tools import CallToolResult, Tool, ToolAnnotations
 
-from .invoke import call_handler, missing, required
+from .invoke import call_handler, describe_failure
 
 logger = logging.getLogger("dovetail")
 
@@ -39,7 +32,7 @@ _json = msgspec.json.Encoder().encode
 
 
 class RegisteredTool:
-    """A function with everything about it worked out in advance."""
+    """A function with its schemas, argument binding and limits, all made at registration."""
 
     def __init__(
         self,
@@ -59,49 +52,50 @@ class RegisteredTool:
         schema = binding.output_schema
         self._wrapped = schema is not None and not is_object_schema(schema)
 
-    async def invoke(
-        self, context: Context, call: Call, workers: ThreadPool, arguments: dict[str, Any]
-    ) -> CallToolResult | InputRequired:
-        """Run the tool; whatever its handler raises becomes an `isError` result (tools, "Error Handling")."""
+    async def invoke(self, invocation: Invocation, arguments: dict[str, Any]) -> CallToolResult | InputRequired:
+        """Call the tool; an exception of its handler becomes an `isError` result (tools, "Error Handling")."""
+        binding = self.binding
         try:
-            values = self.binding.bind(arguments)
+            values = binding.bind(arguments)
         except BadArguments as problem:
-            return self._refuse(call.terms.revision, problem)
-        if self.binding.context_name is not None:
-            values[self.binding.context_name] = context
+            return self._refuse(invocation.call.terms.revision, problem)
+        if binding.context_name is not None:
+            values[binding.context_name] = Context(invocation)
         try:
-            try:
-                if self.unlimited:
-                    value = await self.function(**values)
-                else:
-                    value = await self._limited(workers, values)
-            except URLElicitationRequired as problem:
-                value = required(problem, context, call)
+            if self.unlimited:
+                value = await self.function(**values)
+            else:
+                value = await self._limited(invocation.server.thread_pool, values)
             return self._result(value)
-        except ProtocolError:
-            raise
-        except MissingCapability as problem:
-            missing(problem, call.terms.revision)
-            return failed(str(problem))
-        except ToolError as problem:
-            return failed(str(problem))
-        except BadResult as problem:
-            context.failed(problem)
-            logger.error("Tool %r returned something else than its output schema says: %s", self.name, problem)
-            return failed(f"Tool {self.name!r} returned something else than it promises: {problem}")
-        except asyncio.CancelledError:
-            if call.silent:
-                raise
-            logger.exception("Tool %r cancelled itself", self.name)
-            return failed(f"Tool {self.name!r} was cancelled by its own code")
+        except URLElicitationRequired as problem:
+            return self._open_page(problem, invocation)
         except BaseException as problem:
-            context.failed(problem)
-            logger.exception("Tool %r failed", self.name)
-            return failed(f"{type(problem).__name__}: {problem}" if str(problem) else type(problem).__name__)
+            return self._failed(problem, invocation)
+
+    def _open_page(self, problem: URLElicitationRequired, invocation: Invocation) -> CallToolResult | InputRequired:
+        from .url_elicitation import page_required
+
+        try:
+            return page_required(problem, invocation)
+        except BaseException as refusal:
+            return self._failed(refusal, invocation)
+
+    def _failed(self, problem: BaseException, invocation: Invocation) -> CallToolResult:
+        if isinstance(problem, ToolError):
+            return failed(str(problem))
+        subject = f"Tool {self.name!r}"
+        if isinstance(problem, BadResult):
+            invocation.call.problem = problem
+            logger.error("%s returned something else than its output schema says: %s", subject, problem)
+            return failed(f"{subject} returned something else than it promises: {problem}")
+        text = describe_failure(problem, invocation, subject)
+        if isinstance(problem, asyncio.CancelledError):
+            return failed(f"{subject} was cancelled by its own code")
+        return failed(text if str(problem) else type(problem).__name__)
 
     @property
     def name(self) -> str:
-        """The name that clients call it by."""
+        """The name in `tools/call`."""
         return self.definition.name
 
     def allowed(self, scopes: frozenset[str] | None) -> bool:
@@ -113,24 +107,24 @@ class RegisteredTool:
             raise ProtocolError(INVALID_PARAMS, f"Invalid arguments for tool {self.name!r}: {problem}")
         return failed(f"Invalid arguments for tool {self.name!r}: {problem}")
 
-    async def _limited(self, workers: ThreadPool, values: dict[str, Any]) -> Any:
+    async def _limited(self, thread_pool: ThreadPool, values: dict[str, Any]) -> Any:
         if self._semaphore is None:
-            return await self._timed(workers, values, None)
-        turns = self._semaphore.current()
+            return await self._timed(thread_pool, values, None)
+        semaphore = self._semaphore.current()
         if not self.binding.is_async:
-            # A thread cannot be stopped: its turn is over when it has ended, not when its call has.
-            await turns.acquire()
-            return await self._timed(workers, values, turns.release)
-        async with turns:
-            return await self._timed(workers, values, None)
+            # A thread cannot be stopped: it holds its place until it has ended, not until its call has.
+            await semaphore.acquire()
+            return await self._timed(thread_pool, values, semaphore.release)
+        async with semaphore:
+            return await self._timed(thread_pool, values, None)
 
-    async def _timed(self, workers: ThreadPool, values: dict[str, Any], ended: Callable[[], None] | None) -> Any:
+    async def _timed(self, thread_pool: ThreadPool, values: dict[str, Any], ended: Callable[[], None] | None) -> Any:
         if self.timeout is None:
-            return await call_handler(self.function, self.binding, workers, values, ended)
+            return await call_handler(self.function, self.binding, thread_pool, values, ended)
         clock = asyncio.timeout(self.timeout)
         try:
             async with clock:
-                return await call_handler(self.function, self.binding, workers, values, ended)
+                return await call_handler(self.function, self.binding, thread_pool, values, ended)
         except TimeoutError:
             if clock.expired():
                 raise ToolError(f"Tool {self.name!r} did not finish within {self.timeout:g} s") from None
@@ -169,12 +163,12 @@ def _block(item: Any) -> Content:
 
 
 def failed(text: str) -> CallToolResult:
-    """A result that tells the model what went wrong."""
+    """An `isError` result with a text for the model."""
     return CallToolResult([Text(text)], is_error=True)
 
 
 class ToolOptions(TypedDict, total=False):
-    """What can be said about a tool besides its function."""
+    """Options of a tool."""
 
     name: str
     title: str
@@ -186,9 +180,9 @@ class ToolOptions(TypedDict, total=False):
     timeout: float
     """Seconds after which a call is stopped and fails."""
     concurrency: int
-    """How many calls run at once; more wait for their turn."""
+    """How many calls run at once; more wait."""
     scopes: Sequence[str]
-    """What a token must allow; without authorization, as over stdio, there is none to ask for."""
+    """Scopes that a token must have; without authorization, as over stdio, nothing is required."""
     icons: Iterable[Icon]
     meta: dict[str, Any]
     input_schema: dict[str, Any]
@@ -196,7 +190,7 @@ class ToolOptions(TypedDict, total=False):
 
 
 def make_tool(function: Callable[..., Any], **options: Unpack[ToolOptions]) -> RegisteredTool:
-    """Look at a function once and make it a tool."""
+    """Make a tool of a function: inspect it once and build everything that does not change per call."""
     if unknown := options.keys() - ToolOptions.__annotations__.keys():
         raise LocalError(f"A tool has no option {', '.join(sorted(unknown))}")
     name = options.get("name") or getattr(function, "__name__", None)

@@ -18,9 +18,9 @@ from dovetail.transports.http.server.asgi import Scope
 from dovetail.wire.jsonrpc import Notification, Request
 
 if TYPE_CHECKING:
-    from dovetail.transports.http.server.response import Reply
+    from dovetail.transports.http.server.response import HttpResponse
 
-    from .asgi_app import Arrival
+    from .request import HttpRequest
 
 logger = logging.getLogger("dovetail.http")
 
@@ -43,22 +43,22 @@ class Note:
     def __init__(self) -> None:
         self.id = ""
         """Empty until somebody wants to know it, or the client has said it."""
-        self._arrival: Arrival | None = None
+        self._arrival: HttpRequest | None = None
         self._started = time.perf_counter()
         self._token: Token[Note | None] = _current.set(self)
 
-    def take(self, arrival: Arrival) -> None:
+    def take(self, arrival: HttpRequest) -> None:
         """The headers can be read: a client that names its request hears the name again."""
         self._arrival = arrival
         given = arrival.headers.get(_HEADER)
         if given is not None and _SANE.fullmatch(given):
             self.id = given.decode()
-            arrival.reply.add_header(_HEADER, given)
+            arrival.response.add_header(_HEADER, given)
 
-    def end(self, scope: Scope, path: str, reply: Reply) -> None:
+    def end(self, scope: Scope, path: str, response: HttpResponse) -> None:
         """The request has been answered; what it started may still ask for its id."""
         if logger.isEnabledFor(logging.INFO):
-            self._write(scope, path, reply.status)
+            self._write(scope, path, response.status)
         _current.reset(self._token)
         self._arrival = None
 
@@ -94,7 +94,7 @@ def current_request_id() -> str | None:
     return note.id
 
 
-def _subject(arrival: Arrival | None) -> list[str]:
+def _subject(arrival: HttpRequest | None) -> list[str]:
     """The method of the message, and the tool, prompt or resource that it is about."""
     message: Any = None if arrival is None else arrival.message
     if isinstance(message, list):

@@ -1,201 +1,173 @@
-"""Serving what came in over HTTP: under its revision, in its session, on its stream."""
+"""HTTP router: decodes and admits the messages of POST requests, and serves GET and DELETE of sessions."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from dovetail.protocol.admission import admit, admit_stream, refused
-from dovetail.protocol.envelope import EnvelopeReader, meta_of
+from dovetail.protocol.admission import Admission
 from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_REQUEST, ProtocolError
 from dovetail.protocol.headers import LAST_EVENT_KEY, SESSION_KEY
-from dovetail.protocol.request_guard import Refusal, accepts_json, accepts_sse
+from dovetail.protocol.request_guard import Refusal, accepts_sse
 from dovetail.protocol.revisions.revision import Revision
 from dovetail.protocol.terms import Terms
-from dovetail.runtime.call import Call
-from dovetail.runtime.connection import Connection
+from dovetail.runtime.serve import begin
 from dovetail.server.auth.token_expiry import TokenExpiry
+from dovetail.server.connection import ServerConnection
+from dovetail.server.dispatch import dispatch
 from dovetail.server.lifespan import ApplicationLifespan
-from dovetail.server.session import ServerSession
+from dovetail.server.session import ServerCall, Session
 from dovetail.storage.contract import Store
-from dovetail.transports.http.server.asgi import Receive, Send, until_gone
-from dovetail.transports.http.server.event_stream import Stream
-from dovetail.transports.http.server.timeout_wheel import Ticker
+from dovetail.transports.http.server.asgi import BodyReader, BodyTooLarge, BodyTooSlow, Receive, Send
+from dovetail.transports.http.server.event_stream import EventStream
+from dovetail.transports.http.server.resumable_stream import ResumableStream
+from dovetail.types.bounded_dict import BoundedDict
 from dovetail.wire import codec
 from dovetail.wire.jsonrpc import Id, Invalid, Message, Notification, Request
 
-from .inline_call import ENDED, LONG_SECONDS, Alone
 from .legacy_sse import LegacySse
 from .options import Settings
+from .respond import ENDED, Responder
 from .sessions import HttpSession, Sessions, TooManySessions
-from .stateless import Guests, listening, passing
 
 if TYPE_CHECKING:
-    from dovetail.server.app import Server
     from dovetail.server.auth.authenticator import AuthenticatedCaller
+    from dovetail.server.core import ServerCore
 
-    from .asgi_app import Arrival
+    from .request import HttpRequest
 
 MAX_STREAMS = 64
 """Streams of one session that are open at once."""
 
+MAX_CLIENTS = 1000
+"""Clients without a session that limits are counted for; beyond it the longest unseen are forgotten."""
+
 JSON_ONLY = "this server answers with JSON only (json_response=True), so a client cannot be asked anything meanwhile"
+NO_SESSIONS = "this server keeps no sessions (sessions=False), so a client of this revision cannot be asked anything"
 
-_CHANGES = frozenset({"notifications/initialized", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
-"""What changes what is stored of a session."""
+_CHANGES_SESSION = frozenset(
+    {"notifications/initialized", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"}
+)
+"""Messages that change the stored session."""
 
 
-class Exchanges:
+class HttpRouter:
     """Everything that one application serves."""
 
-    def __init__(self, server: Server, settings: Settings, prefix: str = "") -> None:
-        self._server = server
+    def __init__(self, core: ServerCore, settings: Settings, session_prefix: str = "") -> None:
+        self._core = core
         self._settings = settings
-        self._prefix = prefix
-        """What ids of sessions begin with."""
-        self._reader = EnvelopeReader(server.served)
-        self._guests = Guests(server)
-        self._lifespan = ApplicationLifespan(lambda: server.joined(ServerSession(server)))
+        self._session_prefix = session_prefix
+        self._admission = Admission(core.served, lambda: core.mirrored, strict=settings.strict_headers)
+        self._bodies = BodyReader(settings.max_body, settings.body_seconds)
+        self._responder = Responder(settings.poll_seconds)
+        self._lifespan = ApplicationLifespan(lambda: core.attached(Session(core.served)))
+        self._dispatch = functools.partial(dispatch, core)
         self._sessions: Sessions | None = None
         self._store: Store | None = None
-        self._alone = Alone()
-        self._long = Ticker(LONG_SECONDS)
-        self._listening: dict[Call, Any] = {}
-        self.handshake = any(revision.era == "handshake" for revision in server.served.values())
-        streams = self.handshake and settings.sessions
-        self.methods: tuple[str, ...] = ("POST", "GET", "DELETE") if streams else ("POST",)
+        self._clients: BoundedDict[str, Session] = BoundedDict(MAX_CLIENTS)
+        self._subscribers: set[Session] = set()
+        self.handshake = any(revision.era == "handshake" for revision in core.served.values())
+        self._has_sessions = self.handshake and settings.sessions
+        self.methods: tuple[str, ...] = ("POST", "GET", "DELETE") if self._has_sessions else ("POST",)
         self.closed = False
-        self.legacy = LegacySse(server, prefix)
+        self.legacy = LegacySse(core, session_prefix)
 
-    async def ready(self) -> None:
-        """Enter the server's lifespan, at the first request if nobody did before."""
+    async def start(self) -> None:
+        """Enter the server's lifespan; the first request does it where nothing did before."""
         await self._lifespan.enter()
         if self._settings.store is not None:
-            # A state that one process has seen is used up for all that share the store.
-            self._server.desk.store = self.store
+            # A state that one process has seen is used for all that share the store.
+            self._core.suspended_calls.store = self.store
 
     def health(self) -> dict[str, Any]:
-        """What the health endpoint says."""
+        """The body of the health endpoint."""
         return {
-            "server": self._server.info.name,
-            "version": self._server.info.version,
+            "server": self._core.info.name,
+            "version": self._core.info.version,
             "sessions": len(self._sessions) if self._sessions is not None else 0,
-            "calls": len(self._alone),
+            "calls": len(self._responder),
         }
 
-    async def post(self, arrival: Arrival, body: bytes) -> None:
-        """Serve the message, or the batch, in the body of a POST."""
+    async def serve(self, request: HttpRequest) -> None:
+        """Serve a request to the MCP endpoint."""
         if not self._lifespan.entered:
-            await self.ready()
-        message = arrival.message = codec.decode(body)
-        headers = arrival.headers
+            await self.start()
+        if request.method == "GET":
+            await self._get(request)
+            return
+        if request.method == "DELETE":
+            await self._delete(request)
+            return
+        body = await self._read_body(request)
+        if body is None:
+            return
+        message = request.message = codec.decode(body)
         session = None
-        id = headers.get(SESSION_KEY)
-        if id is not None and self._settings.sessions and self.handshake:
-            session = await self.sessions.find(id.decode("latin-1"), arrival.principal)
-        agreed = None if session is None or session.service.terms is None else session.service.terms.revision
-        revision = admit(
-            message,
-            headers,
-            self._server.served,
-            agreed,
-            strict=self._settings.strict_headers,
-            paths_of=self._server.header_paths,
-        )
-        if isinstance(revision, Refusal):
-            await arrival.refuse(revision, _id_of(message))
-        elif arrival.visitor is not None and (needed := self._lacking(message, arrival.visitor)):
-            await arrival.refuse(arrival.visitor.insufficient_scope(needed), _id_of(message))
-        elif revision.era == "envelope":
-            await self._envelope(arrival, message, revision)
-        elif not self._settings.sessions:
-            await self._passing(arrival, message, revision)
-        elif isinstance(message, Request) and message.method == "initialize":
-            await self._initialize(arrival, message)
-        elif session is None:
-            await _no_session(arrival, message)
+        if self._has_sessions and SESSION_KEY in request.headers:
+            session = await self._find_session(request)
+        agreed = None if session is None else session.terms
+        terms = self._admission.admit(message, request.headers, agreed, request.principal, request.scopes)
+        if isinstance(terms, Refusal):
+            await request.refuse(terms, _id_of(message))
+        elif request.caller is not None and (needed := self._missing_scopes(message, request.caller)):
+            await request.refuse(request.caller.insufficient_scope(needed), _id_of(message))
+        elif terms.revision.era == "envelope":
+            await self._envelope(request, message, terms)
+        elif session is None or (isinstance(message, Request) and message.method == "initialize"):
+            await self._without_session(request, message, terms)
         else:
-            await self._in_session(arrival, session, message, revision)
+            await self._in_session(request, session, message, terms)
 
-    def _lacking(self, message: Message | list[Message], visitor: AuthenticatedCaller) -> tuple[str, ...]:
-        """What a tool needs that a message calls, where the token does not allow it; tools not seen are not there."""
+    def _missing_scopes(self, message: Message | list[Message], caller: AuthenticatedCaller) -> tuple[str, ...]:
+        """The scopes of a called tool, where the token lacks any; a tool that is not visible does not count."""
         for one in message if isinstance(message, list) else (message,):
             name = one.params.get("name") if isinstance(one, Request) and one.method == "tools/call" else None
-            tool = self._server.tools.get(name) if isinstance(name, str) else None
-            if tool is None or tool.allowed(visitor.scopes):
+            tool = self._core.tools.get(name) if isinstance(name, str) else None
+            if tool is None or tool.allowed(caller.scopes):
                 continue
-            if self._server.shows(visitor.name, "tool", tool.name):
+            if self._core.shows(caller.name, "tool", tool.name):
                 return tool.scopes
         return ()
 
-    async def get(self, arrival: Arrival) -> None:
-        """Open a stream for what belongs to no request, or take up one that broke off."""
-        session, revision = await self._session_of(arrival)
-        if session is None or revision is None:
+    async def legacy_message(self, request: HttpRequest) -> None:
+        """Pass a POST on to a connection of HTTP+SSE; a token that lacks scopes is refused here, with a challenge."""
+        body = await self._read_body(request)
+        if body is None:
             return
-        last = arrival.headers.get(LAST_EVENT_KEY)
-        if last is None:
-            stream = await session.standalone()
-            after = stream.delivered
+        caller = request.caller
+        if caller is not None and (needed := self._missing_scopes(message := codec.decode(body), caller)):
+            await request.refuse(caller.insufficient_scope(needed), _id_of(message))
         else:
-            found = await session.find_stream(last.decode("latin-1"))
-            if found is None:
-                problem = "The Last-Event-ID names no event of this session that is still known"
-                await arrival.refuse(Refusal(400, INVALID_REQUEST, problem))
-                return
-            stream, after = found
-        if session.listening >= MAX_STREAMS:
-            await arrival.refuse(Refusal(429, INTERNAL_ERROR, f"{MAX_STREAMS} streams of the session are open already"))
-            return
-        session.listening += 1
-        try:
-            await self._feed(arrival, session, stream, after, revision)
-        finally:
-            session.listening -= 1
-
-    async def delete(self, arrival: Arrival) -> None:
-        """End a session."""
-        session, _ = await self._session_of(arrival)
-        if session is not None:
-            await self.sessions.end(session)
-            await arrival.reply.empty(204)
-
-    async def legacy_message(self, arrival: Arrival, body: bytes) -> None:
-        """Take a message for a connection of HTTP+SSE; what its token does not allow is refused here, not there."""
-        visitor = arrival.visitor
-        if visitor is not None and (needed := self._lacking(message := codec.decode(body), visitor)):
-            await arrival.refuse(visitor.insufficient_scope(needed), _id_of(message))
-        else:
-            await self.legacy.message(arrival, body)
+            await self.legacy.message(request, body)
 
     async def websocket(
-        self, receive: Receive, send: Send, subprotocols: list[str], visitor: AuthenticatedCaller | None
+        self, receive: Receive, send: Send, subprotocols: list[str], caller: AuthenticatedCaller | None
     ) -> None:
         """Serve a client over a WebSocket until it goes."""
         from dovetail.transports.websocket import AsgiWebSocketChannel
 
         if not self._lifespan.entered:
-            await self.ready()
+            await self.start()
         if self.legacy.full:
             await receive()
             await send({"type": "websocket.close", "code": 1013})
             return
         channel = AsgiWebSocketChannel(receive, send, self._settings.max_body)
         if await channel.accept(subprotocols):
-            await self.legacy.serve(channel, visitor)
+            await self.legacy.serve(channel, caller)
 
     @property
     def sessions(self) -> Sessions:
         """The sessions, over the store that was given."""
         if self._sessions is None:
-            self._sessions = Sessions(self._server, self.store, self._settings, self._prefix)
+            self._sessions = Sessions(self._core, self.store, self._settings, self._session_prefix)
         return self._sessions
 
     @property
     def store(self) -> Store:
-        """Where sessions are kept."""
+        """The store of sessions and events."""
         if self._store is None:
             given = self._settings.store
             if given is None:
@@ -211,8 +183,8 @@ class Exchanges:
         return self._store
 
     def stop(self, grace: float) -> None:
-        """Take nothing new: subscriptions and idle streams end, calls go on for the grace period."""
-        for session in self._listening.values():
+        """Begin to shut down: subscriptions and idle streams end, calls go on for the grace period."""
+        for session in self._subscribers:
             session.subscriptions.end()
         self.legacy.stop(grace)
         if self._sessions is not None:
@@ -220,7 +192,7 @@ class Exchanges:
                 live.end_standalone()
 
     async def close(self, grace: float) -> None:
-        """End everything: calls get the grace period, then they are stopped."""
+        """Shut down: calls get the grace period, then they are cancelled."""
         if self.closed:
             return
         self.closed = True
@@ -228,213 +200,206 @@ class Exchanges:
         farewell = ProtocolError(INTERNAL_ERROR, ENDED)
         sessions = self._sessions.live() if self._sessions is not None else []
         calls = [session.connection.finish_calls(grace, farewell) for session in sessions]
-        await asyncio.gather(self.legacy.close(grace), self._alone.finish(grace), *calls)
+        await asyncio.gather(self.legacy.close(grace), self._responder.finish(grace), *calls)
         if self._sessions is not None:
             await self._sessions.close()
         await self._lifespan.leave()
         if self._store is not None and self._store is not self._settings.store:
             await self._store.close()
 
-    async def _envelope(self, arrival: Arrival, message: Message | list[Message], revision: Revision) -> None:
+    async def _read_body(self, request: HttpRequest) -> bytes | None:
+        """The body, or None for one that was refused."""
+        try:
+            request.task = task = asyncio.current_task()
+            assert task is not None
+            return await self._bodies.read(request.receive, task)
+        except BodyTooLarge:
+            problem = f"The body has more than {self._settings.max_body} bytes (max_body)"
+            refusal = Refusal(413, INVALID_REQUEST, problem)
+        except BodyTooSlow:
+            problem = f"The body did not arrive within {self._settings.body_seconds:g} s"
+            refusal = Refusal(408, INVALID_REQUEST, problem)
+        request.response.add_header(b"connection", b"close")
+        await request.refuse(refusal)
+        return None
+
+    async def _envelope(self, request: HttpRequest, message: Message | list[Message], terms: Terms) -> None:
         if not isinstance(message, Request):
             # The only notification there was on this era, cancelled, is not for HTTP; extensions may have some.
             if isinstance(message, Notification):
-                self._guests.connection(arrival.principal, arrival.address).service.notified(message)
-            await arrival.reply.empty(202)
+                self._core.notified(message)
+            await request.response.empty(202)
             return
-        try:
-            terms = self._terms(message, arrival)
-        except ProtocolError as problem:
-            await arrival.refuse(refused(problem), message.id)
-            return
-        events = accepts_sse(arrival.headers)
+        events = accepts_sse(request.headers)
         if message.method == "subscriptions/listen":
-            await self._listen(arrival, message, terms, Stream(quiet=not events))
+            await self._listen(request, message, terms, EventStream(quiet=not events))
             return
-        stream = Stream(quiet=self._settings.json_response or not events)
-        connection = self._guests.connection(arrival.principal, arrival.address)
-        await self._alone.serve(arrival, Call(connection, message, terms, stream), stream)
+        stream = EventStream(quiet=self._settings.json_response or not events)
+        call = ServerCall(message, terms, stream, None, self._client(request))
+        outcome = begin(call, self._dispatch)
+        await self._responder.respond(request, stream, terms.revision, call=call, outcome=outcome)
 
-    def _terms(self, request: Request, arrival: Arrival) -> Terms:
-        meta = meta_of(request.params)
-        assert meta is not None
-        terms = self._reader.terms(meta)
-        if arrival.principal is None:
-            return terms
-        return msgspec.structs.replace(terms, principal=arrival.principal, scopes=arrival.scopes)
+    def _client(self, request: HttpRequest) -> Session:
+        """The limits of a client without a session, which is known by its principal, or by its address."""
+        principal = request.principal
+        key = request.address if principal is None else f"principal {principal}"
+        session = self._clients.get_and_refresh(key)
+        if session is None:
+            session = self._clients[key] = Session(self._core.served, principal)
+        return session
 
-    async def _listen(self, arrival: Arrival, request: Request, terms: Terms, stream: Stream) -> None:
+    async def _listen(self, request: HttpRequest, message: Request, terms: Terms, stream: EventStream) -> None:
         if stream.quiet:
             problem = "subscriptions/listen is answered with a stream of events, which this request does not accept"
-            await arrival.refuse(Refusal(406, INVALID_REQUEST, problem), request.id)
+            await request.refuse(Refusal(406, INVALID_REQUEST, problem), message.id)
             return
-        connection, session = listening(self._server, arrival.principal, stream)
-        call = Call(connection, request, terms, stream)
-        self._listening[call] = session
-        self._server.enrol(session)
+        session = Session(self._core.served, request.principal)
+        session.subscriptions.attach(stream)
+        self._subscribers.add(session)
+        self._core.add_session(session)
+        call = ServerCall(message, terms, stream, None, session)
         try:
-            with TokenExpiry(arrival.visitor, session.subscriptions.end):
-                await self._alone.serve(arrival, call, stream)
+            with TokenExpiry(request.caller, session.subscriptions.end):
+                outcome = begin(call, self._dispatch)
+                await self._responder.respond(request, stream, terms.revision, call=call, outcome=outcome)
         finally:
-            self._server.dismiss(session)
-            del self._listening[call]
-            await connection.stop()
+            self._core.remove_session(session)
+            self._subscribers.discard(session)
 
-    async def _passing(self, arrival: Arrival, message: Message | list[Message], revision: Revision) -> None:
-        """Serve one POST of the handshake era that stands alone."""
-        stream = Stream(quiet=self._settings.json_response or not accepts_sse(arrival.headers))
-        connection = passing(self._server, revision, arrival.principal, arrival.scopes, stream)
-        await self._take(arrival, connection, message, stream, revision)
+    async def _without_session(self, request: HttpRequest, message: Message | list[Message], terms: Terms) -> None:
+        """Serve a message of the handshake era outside of a session: its first one, or any with `sessions=False`."""
+        if not self._settings.sessions:
+            stream = EventStream(quiet=self._settings.json_response or not accepts_sse(request.headers))
+            stream.no_requests = NO_SESSIONS
+            session = Session(self._core.served, request.principal, keeps_state=False)
+            connection = ServerConnection(self._core, stream, session).connection
+            connection.receive(message, stream, terms)
+            await self._answer(request, stream, message, terms.revision, None)
+        elif isinstance(message, Request) and message.method == "initialize":
+            await self._initialize(request, message, terms)
+        else:
+            await _refuse_without_session(request, message)
 
-    async def _initialize(self, arrival: Arrival, request: Request) -> None:
+    async def _initialize(self, request: HttpRequest, message: Request, terms: Terms) -> None:
         try:
-            session = await self.sessions.begin(arrival.principal)
+            session = await self.sessions.begin(request.principal)
         except TooManySessions:
             wait = ((b"retry-after", b"60"),)
             full = Refusal(503, INTERNAL_ERROR, "There are too many sessions; try again later", headers=wait)
-            await arrival.refuse(full, request.id)
+            await request.refuse(full, message.id)
             return
-        stream = Stream(quiet=True)
-        session.connection.take(request, stream)
-        await stream.begun(None)
-        terms = session.service.terms
-        if terms is not None:
+        stream = EventStream(quiet=True)
+        session.connection.receive(message, stream)
+        await stream.first_message(None)
+        if session.terms is not None:
             await self.sessions.register(session)
-            arrival.reply.add_header(b"mcp-session-id", session.id.encode())
+            request.response.add_header(b"mcp-session-id", session.id.encode())
         else:
             await session.connection.close()
         answer = stream.sole_answer()
-        assert answer is not None  # a handshake is answered always
-        await arrival.reply.json(200, answer)
+        assert answer is not None  # a handshake is always answered
+        await request.response.json(200, answer)
 
     async def _in_session(
-        self, arrival: Arrival, session: HttpSession, message: Message | list[Message], revision: Revision
+        self, request: HttpRequest, session: HttpSession, message: Message | list[Message], terms: Terms
     ) -> None:
-        quiet = self._settings.json_response or not accepts_sse(arrival.headers)
-        stream = session.begin_stream(resumable=revision.resumable and not quiet)
-        stream.quiet = quiet
-        if quiet:
-            stream.mute = JSON_ONLY
-        session.service.scopes = arrival.scopes
+        quiet = self._settings.json_response or not accepts_sse(request.headers)
+        stream: EventStream
+        if quiet or not terms.revision.resumable:
+            stream = EventStream(quiet=quiet)
+            stream.no_requests = JSON_ONLY if quiet else None
+        else:
+            stream = session.begin_stream(_ids(message))
         session.busy += 1
         try:
-            await self._take(arrival, session.connection, message, stream, revision, session)
+            session.connection.receive(message, stream, terms)
+            await self._answer(request, stream, message, terms.revision, session)
         finally:
             session.busy -= 1
-        if isinstance(message, Request | Notification) and message.method in _CHANGES:
+        if isinstance(message, Request | Notification) and message.method in _CHANGES_SESSION:
             await self.sessions.changed(session)
 
-    async def _take(
+    async def _answer(
         self,
-        arrival: Arrival,
-        connection: Connection,
+        request: HttpRequest,
+        stream: EventStream,
         message: Message | list[Message],
-        stream: Stream,
         revision: Revision,
-        session: HttpSession | None = None,
+        session: HttpSession | None,
     ) -> None:
-        """Take a message of the handshake era, and answer when there is something to say."""
-        connection.take(message, stream)
-        if not _wants_answer(message):
-            await arrival.reply.empty(202)
+        """Answer a message of the handshake era, whose calls have tasks of their own."""
+        if not _needs_answer(message):
+            await request.response.empty(202)
             return
-        resumable = session is not None and not stream.quiet and revision.resumable
-        if not (resumable and self._settings.always_stream):
-            if not stream.ended:
-                await stream.begun(None if stream.quiet else self._long)
-            answer = stream.sole_answer()
-            if answer is not None and accepts_json(arrival.headers):
-                await arrival.reply.json(200, answer)
+        always = self._settings.always_stream and isinstance(stream, ResumableStream)
+        await self._responder.respond(request, stream, revision, session=session, always_stream=always)
+
+    async def _get(self, request: HttpRequest) -> None:
+        """Open the stream for messages that belong to no request, or resume a stream that broke off."""
+        session, revision = await self._session_of(request)
+        if session is None or revision is None:
+            return
+        last = request.headers.get(LAST_EVENT_KEY)
+        if last is None:
+            stream = await session.standalone()
+            after = stream.delivered
+        else:
+            position = await session.find_event(last.decode("latin-1"))
+            if position is None:
+                problem = "The Last-Event-ID names no event of this session that is still known"
+                await request.refuse(Refusal(400, INVALID_REQUEST, problem))
                 return
-        if session is not None and resumable:
-            session.streams[stream.id] = stream
-            await stream.open_log(codec.encode(_ids(message)))
-        await self._feed(arrival, session, stream, 0, revision)
-
-    async def _feed(
-        self, arrival: Arrival, session: HttpSession | None, stream: Stream, after: int, revision: Revision
-    ) -> None:
-        """Write a stream to a client until it ends or the client goes; then what still comes is kept."""
-        reply = arrival.reply
-        watcher = asyncio.create_task(_watch(arrival, stream))
-        poll = self._settings.poll_seconds if revision.sse_polling else None
-        alarm = None if poll is None else asyncio.get_running_loop().call_later(poll, stream.let_go, 1.0)
-        if session is not None:
-            session.busy += 1
-
-        def let_go() -> None:
-            reply.leaving = True
-            stream.wake()
-
-        def can_return() -> bool:
-            # Who has seen no event of a call, nor the id of one, cannot ask for what comes after it.
-            return session is not None and (arrival.method == "GET" or bool(first) or stream.spoken)
-
-        first = stream.priming(after) if revision.sse_polling and stream.opened else b""
-        try:
-            with TokenExpiry(arrival.visitor, let_go, can_return):
-                await stream.feed(reply, after, first=first)
-        finally:
-            watcher.cancel()
-            if alarm is not None:
-                alarm.cancel()
-            if session is not None:
-                session.busy -= 1
-                await self._left(session, stream)
-            else:
-                stream.finish(None)  # nobody can come back to it, so nobody need wait for it to be read
-
-    async def _left(self, session: HttpSession, stream: Stream) -> None:
-        if stream.connected:
+            stream, after = position
+        if session.open_streams >= MAX_STREAMS:
+            await request.refuse(Refusal(429, INTERNAL_ERROR, f"{MAX_STREAMS} streams of the session are open already"))
             return
-        if not stream.ended:
-            session.keep(stream)
-        elif stream.id in session.streams:
-            await stream.store()
-            await session.retire(stream)
+        session.open_streams += 1
+        try:
+            await self._responder.write_events(request, session, stream, after, revision)
+        finally:
+            session.open_streams -= 1
 
-    async def _session_of(self, arrival: Arrival) -> tuple[HttpSession | None, Revision | None]:
+    async def _delete(self, request: HttpRequest) -> None:
+        """End a session."""
+        session, _ = await self._session_of(request)
+        if session is not None:
+            await self.sessions.end(session)
+            await request.response.empty(204)
+
+    async def _find_session(self, request: HttpRequest) -> HttpSession | None:
+        id = request.headers[SESSION_KEY].decode("latin-1")
+        return await self.sessions.find(id, request.principal)
+
+    async def _session_of(self, request: HttpRequest) -> tuple[HttpSession | None, Revision | None]:
         """The session and revision of a GET or DELETE; without one the request has been refused."""
-        if not self._lifespan.entered:
-            await self.ready()
-        id = arrival.headers.get(SESSION_KEY)
-        session = None
-        if id is not None:
-            session = await self.sessions.find(id.decode("latin-1"), arrival.principal)
-        agreed = None if session is None or session.service.terms is None else session.service.terms.revision
-        revision = admit_stream(arrival.headers, self._server.served, agreed)
+        session = await self._find_session(request) if SESSION_KEY in request.headers else None
+        revision = self._admission.admit_stream(request.headers, None if session is None else session.terms)
         if isinstance(revision, Refusal):
-            await arrival.refuse(revision)
+            await request.refuse(revision)
             return None, None
         if session is None:
-            await _no_session(arrival, None)
+            await _refuse_without_session(request, None)
             return None, None
         return session, revision
 
 
-async def _watch(arrival: Arrival, stream: Stream) -> None:
-    await until_gone(arrival.receive)
-    arrival.reply.gone = True
-    stream.wake()
-
-
-async def _no_session(arrival: Arrival, message: Message | list[Message] | None) -> None:
+async def _refuse_without_session(request: HttpRequest, message: Message | list[Message] | None) -> None:
     """400 for a request without a session, 404 for one whose session is over (2025-11-25, "Session Management")."""
-    if SESSION_KEY in arrival.headers:
+    if SESSION_KEY in request.headers:
         refusal = Refusal(404, INVALID_REQUEST, "There is no such session, or it has ended; begin a new one")
     else:
         refusal = Refusal(400, INVALID_REQUEST, "The Mcp-Session-Id header is missing; begin with initialize")
-    await arrival.refuse(refusal, None if message is None else _id_of(message))
+    await request.refuse(refusal, None if message is None else _id_of(message))
 
 
-def _wants_answer(message: Message | list[Message]) -> bool:
+def _needs_answer(message: Message | list[Message]) -> bool:
     if isinstance(message, list):
         return any(isinstance(one, Request | Invalid) for one in message)
     return isinstance(message, Request)
 
 
 def _ids(message: Message | list[Message]) -> list[Id]:
-    """Whom a stream answers."""
+    """The requests that a stream answers."""
     messages = message if isinstance(message, list) else [message]
     return [one.id for one in messages if isinstance(one, Request)]
 

@@ -1,6 +1,6 @@
-"""Sessions of the handshake era over HTTP, each a connection whose requests have streams of their own.
+"""Sessions of the handshake era over HTTP: each a connection whose requests have event streams of their own.
 
-What a session is lives in the store, so that it survives the process; what it does right now lives here.
+The session record and the event logs are in the store, so that they survive the process; calls in flight are only here.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ import msgspec
 
 from dovetail.protocol.errors import INTERNAL_ERROR
 from dovetail.protocol.terms import Terms
-from dovetail.runtime.connection import Connection
-from dovetail.server.session import ServerSession
+from dovetail.server.connection import ServerConnection
+from dovetail.server.session import Session
 from dovetail.storage.contract import Store
-from dovetail.transports.base import Receiver
-from dovetail.transports.http.server.event_stream import CLOSING, MAX_BYTES, MAX_EVENTS, OPENING, Stream
+from dovetail.transports.http.server.resumable_stream import CLOSING, MAX_BYTES, MAX_EVENTS, OPENING, ResumableStream
 from dovetail.types.capabilities import ClientCapabilities, Implementation
 from dovetail.types.serialization import dump, load
 from dovetail.wire import codec
@@ -29,17 +28,17 @@ from dovetail.wire.jsonrpc import Id
 from .options import Settings
 
 if TYPE_CHECKING:
-    from dovetail.server.app import Server
+    from dovetail.server.core import ServerCore
 
 MAX_ENDED = 16
 MAX_ENDED_BYTES = 4_000_000
 """Streams of one session that have ended and can still be read again."""
 
-MAX_UNHEARD = 64
-"""Messages kept for a client that has never opened a stream to hear them."""
+MAX_UNREAD = 64
+"""Messages kept for a client that has never opened a stream to read them."""
 
 EVICTABLE_SECONDS = 60.0
-"""How long a session must be idle to give way to a new one when there are too many."""
+"""How long a session must be idle before it is ended to make room for a new one."""
 
 _EVENT_ID = re.compile(r"([0-9a-f]{1,16})_([0-9]{1,15})")
 _STANDALONE = "0"
@@ -49,8 +48,8 @@ class TooManySessions(Exception):
     """There is no room for another session."""
 
 
-class Record(msgspec.Struct, array_like=True):
-    """What a session is, as it is stored."""
+class StoredSession(msgspec.Struct, array_like=True):
+    """A session as it is stored."""
 
     revision: str
     client: dict[str, object] | None
@@ -58,11 +57,11 @@ class Record(msgspec.Struct, array_like=True):
     principal: str | None
     ready: bool
     log_level: str | None
-    watched: list[str]
+    subscribed: list[str]
 
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Record).decode
+_decode = msgspec.json.Decoder(StoredSession).decode
 
 
 class StoredLog:
@@ -76,127 +75,126 @@ class StoredLog:
         self._ttl = ttl
 
     async def append(self, entries: Sequence[bytes], keep: int) -> int:
-        """Add entries and let go of the oldest."""
+        """Add entries and drop the oldest."""
         return await self._store.append(self._name, entries, self._ttl, keep)
 
     async def read(self, after: int, limit: int) -> list[tuple[int, bytes]]:
-        """Entries behind a position."""
+        """Entries after a position."""
         return await self._store.read(self._name, after, limit)
 
 
 class HttpSession:
-    """One session; as a channel it carries what belongs to no request, to whoever has opened a stream for that."""
+    """One session over HTTP; as the sender of its connection it carries the messages that belong to no request."""
 
     __slots__ = (
-        "_closed",
-        "_ended",
-        "_ended_bytes",
-        "_keepers",
-        "_standalone",
-        "_store",
-        "_ttl",
-        "busy",
-        "connection",
-        "id",
-        "listening",
-        "principal",
-        "service",
-        "streams",
-        "touched",
-        "used",
+        *(
+            "_closed",
+            "_core",
+            "_ended",
+            "_ended_bytes",
+            "_standalone",
+            "_store",
+            "_storing",
+            "_ttl",
+            "busy",
+            "connection",
+        ),
+        *("id", "open_streams", "principal", "state", "streams", "touched", "used"),
     )
 
-    def __init__(self, id: str, server: Server, principal: str | None, store: Store, ttl: float) -> None:
+    def __init__(self, id: str, core: ServerCore, principal: str | None, store: Store, ttl: float) -> None:
         self.id = id
         self.principal = principal
-        self.service = ServerSession(server, principal)
-        self.connection = Connection(self, self.service)
-        self.service.attach(self.connection)
-        self.streams: dict[str, Stream] = {}
+        self.state = Session(core.served, principal)
+        self.connection = ServerConnection(core, self, self.state).connection
+        self.streams: dict[str, ResumableStream] = {}
+        """Streams of requests that a client can resume, by id."""
         self.busy = 0
         """HTTP requests that are being answered."""
-        self.listening = 0
+        self.open_streams = 0
         """Streams that were opened with GET."""
-        self.used = self.touched = asyncio.get_running_loop().time()
+        self.used = self.touched = self.state.loop.time()
         self._store = store
         self._ttl = ttl
-        self._standalone: Stream | None = None
-        self._keepers: set[asyncio.Task[None]] | None = None
+        self._standalone: ResumableStream | None = None
+        self._storing: set[asyncio.Task[None]] | None = None
         self._ended: deque[tuple[str, int]] | None = None
         self._ended_bytes = 0
         self._closed = False
 
     @property
+    def terms(self) -> Terms | None:
+        """The terms of the handshake, once it is made."""
+        return self.state.lifecycle.terms
+
+    @property
     def congested(self) -> bool:
-        """Whether what belongs to no request is not read."""
+        """Whether the client does not read the messages that belong to no request."""
         return self._standalone is not None and self._standalone.congested
 
     @property
     def idle(self) -> bool:
-        """Whether nothing goes on in it."""
+        """Whether no request is being served in it."""
         return not self.busy and not self.streams
 
-    def open(self, receiver: Receiver) -> None:
-        """Nothing is read here: requests bring their messages by themselves."""
-
     def send(self, line: bytes) -> None:
-        """A message that belongs to no request; a client that never listens gets the newest of them."""
-        stream = self._standalone
-        if stream is None:
-            stream = self._standalone = Stream(_STANDALONE, self._log(_STANDALONE))
+        """Send a message that belongs to no request; for a client that has opened no stream the newest are kept."""
+        stream = self._standalone_stream()
         stream.send(line)
-        stream.forget_all_but(MAX_UNHEARD)
+        stream.trim(MAX_UNREAD)
 
     def flush(self) -> None:
-        """Streams write by themselves."""
+        """Nothing to do: streams write as messages come."""
 
     async def drained(self) -> None:
-        """Wait until it is read."""
+        """Wait until the client has caught up."""
         if self._standalone is not None:
             await self._standalone.drained()
 
-    def pause(self) -> None:
-        """Nothing is read here."""
-
-    def resume(self) -> None:
-        """Nothing is read here."""
-
     async def close(self) -> None:
-        """End every stream; what they still had to say stays in their logs."""
+        """End every stream; what was not delivered stays in the logs."""
         if self._standalone is not None:
-            self._standalone.let_go(None)
+            self._standalone.disconnect(None)
         for stream in list(self.streams.values()):
             stream.finish(None)
             await stream.store()
         self._closed = True
-        keepers = list(self._keepers or ())
-        for keeper in keepers:
-            keeper.cancel()
-        await asyncio.gather(*keepers, return_exceptions=True)
+        storing = list(self._storing or ())
+        for task in storing:
+            task.cancel()
+        await asyncio.gather(*storing, return_exceptions=True)
 
     def end_standalone(self) -> None:
-        """End the connection of the stream for what belongs to no request; its client may come back to it."""
-        terms = self.service.terms
-        if self._standalone is not None and terms is not None:
-            self._standalone.let_go(1.0 if terms.revision.sse_polling else None)
+        """Close the connection of the stream for messages that belong to no request; its client may reconnect."""
+        if self._standalone is not None and self.terms is not None:
+            self._standalone.disconnect(1.0 if self.terms.revision.sse_polling else None)
 
-    def begin_stream(self, *, resumable: bool) -> Stream:
-        """A stream for a request."""
+    def begin_stream(self, requests: Sequence[Id]) -> ResumableStream:
+        """A stream for the answers to some requests."""
         id = os.urandom(6).hex()
-        return Stream(id, self._log(id) if resumable else None)
+        return ResumableStream(id, self._log(id), requests)
 
-    async def standalone(self) -> Stream:
-        """The stream for what belongs to no request, its log taken up where it was left."""
-        stream = self._standalone
-        if stream is None:
-            stream = self._standalone = Stream(_STANDALONE, self._log(_STANDALONE))
+    async def open_stream(self, stream: ResumableStream) -> None:
+        """Make a stream resumable, before its first event is written."""
+        if not stream.opened:
+            self.streams[stream.id] = stream
+            await stream.open_log()
+
+    async def standalone(self) -> ResumableStream:
+        """The stream for messages that belong to no request, continued where its log ends."""
+        stream = self._standalone_stream()
         if not stream.opened and (last := await self._store.last(self._name(_STANDALONE))):
             stream.restore(last, ended=False)
-        await stream.open_log(b"[]")
+        await stream.open_log()
         return stream
 
-    async def find_stream(self, event_id: str) -> tuple[Stream, int] | None:
-        """The stream that an event was on, and its position there; none if what came after it is not kept any more."""
+    def _standalone_stream(self) -> ResumableStream:
+        if self._standalone is None:
+            self._standalone = ResumableStream(_STANDALONE, self._log(_STANDALONE))
+        return self._standalone
+
+    async def find_event(self, event_id: str) -> tuple[ResumableStream, int] | None:
+        """The stream and position of an event; None if what came after it is not kept any more."""
         match = _EVENT_ID.fullmatch(event_id)
         if match is None:
             return None
@@ -204,31 +202,36 @@ class HttpSession:
         if id == _STANDALONE:
             stream = await self.standalone()
         else:
-            found = self.streams.get(id) or await self._restored(id)
-            if found is None:
+            restored = self.streams.get(id) or await self._restored(id)
+            if restored is None:
                 return None
-            stream = found
+            stream = restored
         following = await self._store.read(self._name(id), position, 1)
         whole = not following or following[0][0] == position + 1
         return (stream, position) if whole and position <= stream.position else None
 
-    def keep(self, stream: Stream) -> None:
-        """Go on writing a stream into its log while nobody reads it."""
-        if self._closed:
-            return  # nothing more will come
-        if self._keepers is None:
-            self._keepers = set()
-        task = asyncio.get_running_loop().create_task(self._keep(stream))
-        self._keepers.add(task)
-        task.add_done_callback(self._keepers.discard)
+    async def disconnected(self, stream: ResumableStream) -> None:
+        """A connection of a stream has ended: store what still comes, or only the rest of a stream that has ended."""
+        if stream.connected:
+            return
+        if stream.ended:
+            if stream.id in self.streams:
+                await stream.store()
+                await self._retire(stream)
+        elif not self._closed:
+            if self._storing is None:
+                self._storing = set()
+            task = self.state.loop.create_task(self._store_until_read(stream))
+            self._storing.add(task)
+            task.add_done_callback(self._storing.discard)
 
-    async def _keep(self, stream: Stream) -> None:
-        await stream.keep()
+    async def _store_until_read(self, stream: ResumableStream) -> None:
+        await stream.store_until_read()
         if stream.ended and not stream.connected and stream.id in self.streams:
-            await self.retire(stream)
+            await self._retire(stream)
 
-    async def retire(self, stream: Stream) -> None:
-        """A stream has ended: its log is kept for a while, should its reader not have got all of it."""
+    async def _retire(self, stream: ResumableStream) -> None:
+        """A stream has ended: its log is kept for a while, in case its client did not get all of it."""
         self.streams.pop(stream.id, None)
         if self._ended is None:
             self._ended = deque()
@@ -241,41 +244,41 @@ class HttpSession:
             await self._store.drop(self._name(id))
 
     async def renew_logs(self) -> None:
-        """Give the logs of its streams their whole time again."""
+        """Restart the time to live of the logs of its streams."""
         for id in (*self.streams, _STANDALONE):
             await self._store.append(self._name(id), (), self._ttl)
 
     def record(self) -> bytes:
-        """What is stored of it."""
-        terms = self.service.terms
+        """The session as it is stored."""
+        terms, state = self.terms, self.state
         assert terms is not None
         client = None if terms.client is None else dump(terms.client)
         return _encode(
-            Record(
+            StoredSession(
                 terms.revision.name,
                 client,
                 dump(terms.capabilities),
                 self.principal,
-                self.service.ready,
-                self.service.log_level,
-                self.service.subscriptions.watched,
+                state.lifecycle.ready,
+                state.log_level,
+                state.subscriptions.subscribed,
             )
         )
 
-    def take_up(self, record: Record, terms: Terms) -> None:
-        """Be the session of a record."""
-        self.service.restore(terms, ready=record.ready)
-        self.service.log_level = record.log_level
-        for uri in record.watched:
-            self.service.subscriptions.watch(uri)
+    def restore(self, stored: StoredSession, terms: Terms) -> None:
+        """Continue a session that was stored, maybe by another process."""
+        self.state.lifecycle.restore(terms, ready=stored.ready)
+        self.state.log_level = stored.log_level
+        for uri in stored.subscribed:
+            self.state.subscriptions.add(uri)
 
-    async def _restored(self, id: str) -> Stream | None:
+    async def _restored(self, id: str) -> ResumableStream | None:
         """A stream that has ended, or whose process has: then its requests are answered with an error now."""
         log = self._log(id)
         last = await self._store.last(self._name(id))
         if last == 0:
             return None
-        stream = Stream(id, log)
+        stream = ResumableStream(id, log)
         (_, newest), *_ = await log.read(last - 1, 1)
         stream.restore(last, ended=newest == CLOSING)
         if not stream.ended:
@@ -291,11 +294,11 @@ class HttpSession:
         return StoredLog(self._store, self._name(stream), self._ttl)
 
     def _name(self, stream: str) -> str:
-        return f"{events_of(self.id)}{stream}"
+        return f"{log_prefix(self.id)}{stream}"
 
 
 async def _unanswered(log: StoredLog) -> list[bytes]:
-    """Errors for the requests of a stream that nobody works on any more."""
+    """Errors for the requests of a stream whose process has ended."""
     openings = [line for _, line in await log.read(0, 2 * MAX_EVENTS) if line.startswith(OPENING)]
     if not openings:
         return []
@@ -304,8 +307,8 @@ async def _unanswered(log: StoredLog) -> list[bytes]:
     return [codec.failure(id, INTERNAL_ERROR, message, null_id=False) for id in ids]
 
 
-def events_of(session: str) -> str:
-    """What the names of a session's logs begin with."""
+def log_prefix(session: str) -> str:
+    """The prefix of the names of a session's logs."""
     return f"events:{session}:"
 
 
@@ -314,10 +317,10 @@ def _key(session: str) -> str:
 
 
 class Sessions:
-    """The sessions of one application: found by id and principal, ended when nobody uses them."""
+    """The sessions of one application, by id and principal; those that are not used expire."""
 
-    def __init__(self, server: Server, store: Store, settings: Settings, prefix: str = "") -> None:
-        self._server = server
+    def __init__(self, core: ServerCore, store: Store, settings: Settings, prefix: str = "") -> None:
+        self._core = core
         self._prefix = prefix
         self._store = store
         self._settings = settings
@@ -331,21 +334,21 @@ class Sessions:
         return len(self._live)
 
     async def begin(self, principal: str | None) -> HttpSession:
-        """A session that is not known yet: `register` makes it so when its handshake is made."""
+        """A session that cannot be found yet: `register` adds it when its handshake is made."""
         settings = self._settings
         full = principal is not None and self._each.get(principal, 0) >= settings.max_sessions_each
         await self._make_room(principal, full, same=True)
         await self._make_room(principal, len(self._live) >= settings.max_sessions, same=False)
         id = self._prefix + os.urandom(16).hex()
-        return HttpSession(id, self._server, principal, self._store, settings.session_idle)
+        return HttpSession(id, self._core, principal, self._store, settings.session_idle)
 
     async def register(self, session: HttpSession) -> None:
-        """The handshake is made: the client is told the id, and the session may be used."""
+        """Add a session whose handshake is made."""
         await self._save(session)
         self._add(session)
 
     async def find(self, id: str, principal: str | None) -> HttpSession | None:
-        """The session with an id, which must belong to this principal; nobody learns of others."""
+        """The session with an id, if it belongs to this principal."""
         session = self._live.get(id)
         if session is None:
             session = await self._restore(id)
@@ -360,7 +363,7 @@ class Sessions:
         return session
 
     async def changed(self, session: HttpSession) -> None:
-        """What a session is has changed; one that has ended meanwhile stays ended."""
+        """Store a session that has changed; one that has ended meanwhile stays ended."""
         if session.id in self._live:
             await self._save(session)
 
@@ -368,14 +371,14 @@ class Sessions:
         await self._store.put(_key(session.id), session.record(), self._settings.session_idle)
 
     async def end(self, session: HttpSession) -> None:
-        """End a session: its calls are stopped, its streams end, and its id means nothing any more."""
+        """End a session: its calls are cancelled, its streams end, and its id is unknown from now on."""
         self._remove(session)
         await self._store.delete(_key(session.id))
         await session.connection.close()
-        await self._store.drop_prefix(events_of(session.id))
+        await self._store.drop_prefix(log_prefix(session.id))
 
     async def close(self) -> None:
-        """Let go of every session; what is stored stays, for the next process."""
+        """Close every session; what is stored stays, for the next process."""
         if self._sweep is not None:
             self._sweep.cancel()
         live = list(self._live.values())
@@ -392,7 +395,7 @@ class Sessions:
     def _add(self, session: HttpSession) -> None:
         self._live[session.id] = session
         self._each[session.principal] = self._each.get(session.principal, 0) + 1
-        self._server.enrol(session.service)
+        self._core.add_session(session.state)
         if self._sweep is None:
             self._schedule()
 
@@ -403,27 +406,27 @@ class Sessions:
                 self._each[session.principal] = left
             else:
                 del self._each[session.principal]
-            self._server.dismiss(session.service)
+            self._core.remove_session(session.state)
 
     async def _restore(self, id: str) -> HttpSession | None:
-        stored = await self._store.get(_key(id))
-        if stored is None:
+        encoded = await self._store.get(_key(id))
+        if encoded is None:
             return None
         if (live := self._live.get(id)) is not None:  # another request was quicker
             return live
-        record = _decode(stored)
-        revision = self._server.served.get(record.revision)
+        stored = _decode(encoded)
+        revision = self._core.served.get(stored.revision)
         if revision is None:
             return None
-        client = None if record.client is None else load(Implementation, record.client)
-        terms = Terms(revision, client, load(ClientCapabilities, record.capabilities), None, record.principal)
-        session = HttpSession(id, self._server, record.principal, self._store, self._settings.session_idle)
-        session.take_up(record, terms)
+        client = None if stored.client is None else load(Implementation, stored.client)
+        terms = Terms(revision, client, load(ClientCapabilities, stored.capabilities), None, stored.principal)
+        session = HttpSession(id, self._core, stored.principal, self._store, self._settings.session_idle)
+        session.restore(stored, terms)
         self._add(session)
         return session
 
     async def _make_room(self, principal: str | None, full: bool, *, same: bool) -> None:
-        """Where there are too many sessions, the longest idle one gives way; without one there is no room."""
+        """Where there are too many sessions, end the longest idle one; raise if none is idle."""
         if not full:
             return
         now = asyncio.get_running_loop().time()
@@ -436,7 +439,7 @@ class Sessions:
         raise TooManySessions
 
     async def _renew(self, session: HttpSession) -> None:
-        """What is stored of a session must not end before the stream that is open for its client does."""
+        """Extend what is stored of a session while a stream is open for its client."""
         session.touched = session.used
         await self._store.touch(_key(session.id), self._settings.session_idle)
         await session.renew_logs()
@@ -446,7 +449,7 @@ class Sessions:
         self._sweep = loop.call_later(max(0.05, self._settings.session_idle / 10), self._sweep_now)
 
     def _sweep_now(self) -> None:
-        """End what nobody has used for too long."""
+        """End the sessions that have not been used for too long."""
         self._sweep = None
         loop = asyncio.get_running_loop()
         now, idle = loop.time(), self._settings.session_idle
@@ -458,7 +461,7 @@ class Sessions:
                 self._live.move_to_end(session.id)
                 work = self._renew(session)
             elif session.used <= now - idle:
-                # Its calls too, if there are any: who wants their outcome would have come back.
+                # Its calls too, if there are any: a client that wants their outcome would have come back.
                 work = self.end(session)
             else:
                 continue

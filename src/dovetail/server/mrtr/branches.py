@@ -1,7 +1,7 @@
-"""Which branch of a handler does something, told in the same way each time the handler runs.
+"""Stable names for the tasks of a handler that is replayed.
 
-Branches are tasks, as `asyncio.gather` and task groups make them. Which of them comes first may differ from
-run to run, so a branch is known by its parent and by the first thing that it asks or does.
+Branches are tasks, as `asyncio.gather` and task groups make them. Their order may differ from run to run, so a branch
+is identified by its parent and by the first question or step that it comes to.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ from weakref import WeakKeyDictionary
 
 from dovetail.protocol.mrtr import digest
 
-_inherited: ContextVar[tuple[Lanes, str] | None] = ContextVar("dovetail-lane", default=None)
+_inherited: ContextVar[tuple[Branches, str] | None] = ContextVar("dovetail-branch", default=None)
 
 
-class Lanes:
+class Branches:
     """The branches of one handler; the handler itself is the one without a name."""
 
     def __init__(self, handler: asyncio.Task[Any] | None = None) -> None:
         self._names: WeakKeyDictionary[asyncio.Task[Any], str] = WeakKeyDictionary()
         if handler is not None:
             self._names[handler] = ""
-        self._alike: dict[str, int] = {}
+        self._counts: dict[str, int] = {}
 
-    def here(self, doing: str) -> str:
-        """The name of the branch that runs now, given the digest of what it does."""
+    def current(self, action: str) -> str:
+        """The name of the branch that runs now, given the digest of its question or step."""
         task = asyncio.current_task()
         assert task is not None
         name = self._names.get(task)
         if name is None:
-            name = self._names[task] = self._named(doing)
+            name = self._names[task] = self._name(action)
             _inherited.set((self, name))
         return name
 
-    def _named(self, doing: str) -> str:
+    def _name(self, action: str) -> str:
         above = _inherited.get()
-        base = digest(above[1] if above is not None and above[0] is self else "", doing)
-        count = self._alike[base] = self._alike.get(base, -1) + 1
+        base = digest(above[1] if above is not None and above[0] is self else "", action)
+        count = self._counts[base] = self._counts.get(base, -1) + 1
         return f"{base}.{count}"

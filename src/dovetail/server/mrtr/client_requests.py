@@ -1,4 +1,4 @@
-"""Questions as values: what can be asked of the client, and what the client must be able to do for it."""
+"""Requests to the client as values: elicitation, sampling and roots, with the capabilities that they need."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ class SampleOptions(TypedDict, total=False):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What came of a question to the user: `data` is there only when it was accepted with a form."""
+    """The user's answer to an elicitation: `data` is there only when a form was accepted."""
 
     action: Literal["accept", "decline", "cancel"]
     data: Any = None
     id: str | None = None
-    """What the visit to a page is called, where the revision has such names."""
+    """The elicitation id of a page, where the revision has such ids."""
 
     @property
     def accepted(self) -> bool:
@@ -70,8 +70,8 @@ class Answer(msgspec.Struct, frozen=True):
         return self.action == "accept"
 
 
-class Questions:
-    """Makes questions that fit a revision and a client; a client that lacks the capability is not asked."""
+class ClientRequests:
+    """Makes requests to the client as values; raises `MissingCapability` where the client has not declared it."""
 
     def __init__(self, revision: Revision, capabilities: ClientCapabilities) -> None:
         self._revision = revision
@@ -145,10 +145,10 @@ class Questions:
             raise MissingCapability("roots", {"roots": {}})
 
 
-def answer_of(result: ElicitResult, form: Form | None, visit: str | None = None) -> Answer:
+def answer_of(result: ElicitResult, form: Form | None, elicitation_id: str | None = None) -> Answer:
     """The user's answer with its data as the type that the form was made from."""
     if result.action != "accept" or form is None:
-        return Answer(result.action, id=visit)
+        return Answer(result.action, id=elicitation_id)
     return Answer(result.action, form.load(result.content or {}))
 
 

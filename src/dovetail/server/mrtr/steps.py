@@ -1,4 +1,4 @@
-"""Steps of a handler: work that is done once, and whose outcome is remembered as JSON."""
+"""Steps of a handler: work that runs once over all rounds, and whose outcome is kept as JSON."""
 
 from __future__ import annotations
 
@@ -11,43 +11,43 @@ from dovetail.protocol.mrtr import Entry
 from dovetail.runtime.thread_pool import ThreadPool
 from dovetail.server.signatures.signature import plain
 
-Work: TypeAlias = "Callable[[], Awaitable[Any]]"
+Step: TypeAlias = "Callable[[], Awaitable[Any]]"
 
-_whose: ContextVar[object] = ContextVar("dovetail-step", default=None)
-"""The context whose step runs here."""
+_current: ContextVar[object] = ContextVar("dovetail-step", default=None)
+"""The invocation whose step runs here."""
 
 
-def work_of(whose: object, workers: ThreadPool, function: Callable[..., Any]) -> Work:
-    """The way to run a step's function: on the loop if it is a coroutine function, else in a thread."""
+def make_step(invocation: object, thread_pool: ThreadPool, function: Callable[..., Any]) -> Step:
+    """A step that runs a function: on the loop if it is a coroutine function, else in a thread."""
 
-    async def work() -> Any:
-        token = _whose.set(whose)
+    async def step() -> Any:
+        token = _current.set(invocation)
         try:
-            return await workers.call_any(function)
+            return await thread_pool.call_any(function)
         finally:
-            _whose.reset(token)
+            _current.reset(token)
 
-    return work
+    return step
 
 
-def refuse_within_step(whose: object, what: str) -> None:
+def refuse_within_step(invocation: object, what: str) -> None:
     """A question cannot be part of a step: the step would have to be done again to get its answer."""
-    if _whose.get() is whose:
+    if _current.get() is invocation:
         raise LocalError(f"{what} cannot be asked inside a step; ask before it, and hand the answer in")
 
 
-async def take_step(work: Work, token: str) -> tuple[Entry, Exception | None]:
-    """Do some work, and say what came of it as it will be remembered."""
+async def run_step(step: Step, token: str) -> tuple[Entry, Exception | None]:
+    """Run a step; its outcome as the journal keeps it, and the exception if it failed."""
     try:
-        value = await work()
+        value = await step()
         # Through JSON in every case, so that the handler sees the same now and when it runs again.
         return Entry(token, plain(value), step=True), None
     except Exception as problem:
         return Entry(token, f"{type(problem).__name__}: {problem}", failed=True, step=True), problem
 
 
-def outcome_of(name: str, entry: Entry, problem: Exception | None = None) -> Any:
-    """What a step gave; one that failed fails again, the same way."""
+def step_result(name: str, entry: Entry, problem: Exception | None = None) -> Any:
+    """The result of a step; one that failed raises the same failure again."""
     if entry.failed:
         raise StepFailed(f"The step {name!r} failed: {entry.value}") from problem
     return entry.value

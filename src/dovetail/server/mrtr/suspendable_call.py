@@ -1,69 +1,94 @@
-"""A handler that asks, on a revision where asking ends the request: it waits here until the answers come.
+"""A handler that asks for input on a revision where asking ends the request: it is suspended until the answers come.
 
-The handler runs in a task of its own, because it may outlive the request that started it. When it waits for
-answers and nothing else goes on, the round is closed: the request is answered with the questions. A retry
-that finds the handler still here hands it the answers and it goes on; elsewhere the journal lets it run again.
+The handler runs in a task of its own, because it may outlive the request that started it. When it waits for answers and
+nothing else goes on, the round is closed: the request is answered with the questions. A retry that reaches this process
+resumes the handler with the answers; in another process the handler runs again and the journal answers what was
+answered.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import enum
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, InvalidAnswer, ProtocolError, RemoteError
 from dovetail.protocol.mrtr import Asked, Entry, Journal, digest
 from dovetail.protocol.revisions.revision import Revision
-from dovetail.runtime.call import Call
 from dovetail.types.client_features import InputRequest, method_of
 from dovetail.types.serialization import Value
 from dovetail.types.tools import CallToolResult
 
-from .branches import Lanes
-from .steps import Work, outcome_of, take_step
+from .branches import Branches
+from .steps import Step, run_step, step_result
 
 QUIET_TURNS = 3
 """Turns of the loop without a new question or a running step, after which a round is closed."""
 
 
-class Interview:
+class State(enum.Enum):
+    """The states of a call that can be suspended."""
+
+    RUNNING = "the handler runs; a request waits for its outcome"
+    SUSPENDED = "the handler waits for answers; no request waits for it"
+    ENDED = "the handler has returned or failed"
+
+
+class Event(enum.Enum):
+    """The events that change them."""
+
+    QUIET = "open questions, and nothing else to do"
+    ANSWERED = "a later request brings answers"
+    FINISHED = "the handler returns or fails"
+
+
+TRANSITIONS: dict[tuple[State, Event], State] = {
+    (State.RUNNING, Event.QUIET): State.SUSPENDED,
+    (State.RUNNING, Event.FINISHED): State.ENDED,
+    (State.SUSPENDED, Event.ANSWERED): State.RUNNING,
+    # It gave up waiting by itself, with a timeout of its own.
+    (State.SUSPENDED, Event.FINISHED): State.ENDED,
+    # The answers came after that: the request gets the outcome that is there.
+    (State.ENDED, Event.ANSWERED): State.ENDED,
+}
+
+
+class SuspendableCall:
     """One handler, its journal, and the questions it waits for."""
 
-    def __init__(self, revision: Revision, journal: Journal, unheard: set[str]) -> None:
+    def __init__(self, revision: Revision, journal: Journal, unused: set[str]) -> None:
         self._revision = revision
         self.journal = journal
-        self._unheard = unheard
-        """Answers that came for an earlier run of the handler, and that this run has not asked for yet."""
+        self._unused = unused
+        """Answers from earlier rounds that this run of the handler has not asked for yet."""
         self.loop = asyncio.get_running_loop()
-        self._lanes: Lanes | None = None
+        self.state = State.RUNNING
+        self._branches: Branches | None = None
         self._open: dict[str, tuple[InputRequest, str, asyncio.Future[Any]]] = {}
         self._steps = 0
         self._activity = 0
-        self._closed = False
-        self._reopened: asyncio.Event | None = None
+        self._resumed: asyncio.Event | None = None
         self._round: asyncio.Future[None] = self.loop.create_future()
         self._handler: asyncio.Task[None] | None = None
         self._result: Value | None = None
         self._problem: Exception | None = None
-        self.follow: Callable[[Call], None] = _nobody
-        """Tells the handler's context which request it serves now."""
 
     def start(self, handler: Callable[[], Awaitable[Value]]) -> None:
         """Begin to run the handler."""
+        self._handler = asyncio.create_task(self._run(handler), name="dovetail-handler")
 
-        async def run() -> None:
-            # What came of it is kept here and not in the task: nobody may come for it, and a task that was
-            # cancelled too late has forgotten what it returned.
-            try:
-                self._result = await handler()
-            except Exception as problem:
-                self._problem = problem
-            finally:
-                self.follow = _nobody
-                self._end_round()
-
-        self._handler = asyncio.create_task(run(), name="dovetail-interview")
+    async def _run(self, handler: Callable[[], Awaitable[Value]]) -> None:
+        # The outcome is kept here and not in the task: perhaps no request comes for it, and a task that was cancelled
+        # too late has forgotten what it returned.
+        try:
+            self._result = await handler()
+        except Exception as problem:
+            self._problem = problem
+        finally:
+            self._change(Event.FINISHED)
+            self._end_round()
 
     async def outcome(self) -> Value | dict[str, InputRequest]:
         """Wait for the result, or for the questions that have to be answered first."""
@@ -74,9 +99,9 @@ class Interview:
         result = self._result
         if self._problem is not None or result is None:
             raise self._problem or RuntimeError("A handler ended without a result")
-        if self._unheard and not (isinstance(result, CallToolResult) and result.is_error):
+        if self._unused and not (isinstance(result, CallToolResult) and result.is_error):
             raise ProtocolError(
-                INTERNAL_ERROR, f"Nobody asked for the answer {min(self._unheard)!r}: the handler took another way"
+                INTERNAL_ERROR, f"The handler took another path: it did not ask for the answer {min(self._unused)!r}"
             )
         return result
 
@@ -85,115 +110,113 @@ class Interview:
         """The open questions."""
         return {key: Asked(method_of(question), name) for key, (question, name, _) in self._open.items()}
 
-    def go_on(self, answers: dict[str, tuple[Any, Value]], call: Call) -> None:
-        """Hand over answers that came with another request, each raw and as a value; open the next round.
+    def resume(self, answers: dict[str, tuple[Any, Value]]) -> None:
+        """Give the handler answers that came with another request, each raw and as a value; open the next round.
 
         Questions without an answer stay open and are asked again. An answer that the handler does not wait for
         any more, because it went on by itself meanwhile, is dropped.
         """
-        self.follow(call)
+        self._change(Event.ANSWERED)
         self._round = self.loop.create_future()
-        self._closed = False
         for key in [key for key in self._open if key in answers]:
             _, name, future = self._open.pop(key)
             raw, value = answers[key]
             self.journal.write(key, Entry(name, raw))
             if not future.done():
                 future.set_result(value)
-        if self._reopened is not None:
-            self._reopened.set()
-        if self._handler is not None and self._handler.done():
+        if self._resumed is not None:
+            self._resumed.set()
+        if self.state is State.ENDED:
             self._end_round()
-        self._stir()
+        self._active()
 
     def cancel(self) -> None:
-        """Stop the handler; safe from any thread."""
+        """Cancel the handler; safe from any thread."""
         if self._handler is not None:
             with contextlib.suppress(RuntimeError):  # its loop is closed, so it is stopped
                 self.loop.call_soon_threadsafe(self._handler.cancel)
 
     async def stop(self) -> None:
-        """Stop the handler and wait until it has cleaned up."""
+        """Cancel the handler and wait until it has cleaned up."""
         if self._handler is not None and not self._handler.done():
             self._handler.cancel()
             await asyncio.wait([self._handler])
 
     async def ask(self, question: InputRequest, key: str | None) -> Any:
-        """The client's answer to a question, now, from the journal, or in a later round."""
+        """The client's answer to a question, from the journal or in a later round."""
         method = method_of(question)
         name = digest(method, self._revision.emit(question.params) if question.params is not None else None)
-        key = self.journal.key(name, key, self._lane(name))
+        key = self.journal.key(name, key, self._branch(name))
         entry = self.journal.find(key, name)
         if entry is not None:
-            self._unheard.discard(key)
-            await self._let_others()
+            self._unused.discard(key)
+            await self._yield()
             return load_answer(self._revision, method, entry.value)
         future: asyncio.Future[Any] = self.loop.create_future()
         self._open[key] = (question, name, future)
-        self._stir()
+        self._active()
         try:
             return await future
         finally:
             self._open.pop(key, None)
 
-    async def step(self, name: str, work: Work) -> Any:
-        """The outcome of some work that runs once over all rounds; its result must be JSON."""
+    async def step(self, name: str, step: Step) -> Any:
+        """The result of a step, which runs once over all rounds; it must be JSON."""
         token = digest("step", name)
-        key = self.journal.key(token, lane=self._lane(token))
+        key = self.journal.key(token, lane=self._branch(token))
         entry = self.journal.find(key, token)
         if entry is not None:
-            await self._let_others()
-            return outcome_of(name, entry)
-        while self._closed:
-            await self._opened()
+            await self._yield()
+            return step_result(name, entry)
+        while self.state is State.SUSPENDED:
+            await self._until_resumed()
         self._steps += 1
         try:
-            entry, problem = await take_step(work, token)
+            entry, problem = await run_step(step, token)
             self.journal.write(key, entry)
         finally:
             self._steps -= 1
-            self._stir()
-        return outcome_of(name, entry, problem)
+            self._active()
+        return step_result(name, entry, problem)
 
-    def _lane(self, doing: str) -> str:
-        if self._lanes is None:
+    def _change(self, event: Event) -> None:
+        self.state = TRANSITIONS[self.state, event]
+
+    def _branch(self, name: str) -> str:
+        if self._branches is None:
             assert self._handler is not None
-            self._lanes = Lanes(self._handler)
-        return self._lanes.here(doing)
+            self._branches = Branches(self._handler)
+        return self._branches.current(name)
 
-    async def _let_others(self) -> None:
-        """Take a turn as anything that has to be waited for does, so that branches run as they did before."""
-        self._stir()
+    async def _yield(self) -> None:
+        """Give up the turn as a real wait would, so that branches run in the same order as in the first run."""
+        self._active()
         await asyncio.sleep(0)
 
-    async def _opened(self) -> None:
-        if self._reopened is None:
-            self._reopened = asyncio.Event()
-        self._reopened.clear()
-        await self._reopened.wait()
+    async def _until_resumed(self) -> None:
+        if self._resumed is None:
+            self._resumed = asyncio.Event()
+        self._resumed.clear()
+        await self._resumed.wait()
 
-    def _stir(self) -> None:
-        """Something happened: count the quiet turns anew."""
+    def _active(self) -> None:
+        """Something happened: count the quiet turns from zero."""
         self._activity += 1
-        if self._open and not self._steps and not self._closed:
-            self.loop.call_soon(self._listen, self._activity, QUIET_TURNS)
+        if self._open and not self._steps and self.state is State.RUNNING:
+            self.loop.call_soon(self._count_quiet_turns, self._activity, QUIET_TURNS)
 
-    def _listen(self, activity: int, turns: int) -> None:
-        if activity != self._activity or self._closed or self._steps or not self._open:
+    def _count_quiet_turns(self, activity: int, turns: int) -> None:
+        if activity != self._activity or self.state is not State.RUNNING or self._steps or not self._open:
             return
         if turns:
-            self.loop.call_soon(self._listen, activity, turns - 1)
+            self.loop.call_soon(self._count_quiet_turns, activity, turns - 1)
         else:
-            self._closed = True
+            self._change(Event.QUIET)
             self._end_round()
 
     def _end_round(self) -> None:
         if not self._round.done():
             self._round.set_result(None)
-
-
-def _nobody(_: Call) -> None:
-    """Nobody follows a handler that has not begun or has ended."""
 
 
 def load_answer(revision: Revision, method: str, raw: Any) -> Value:

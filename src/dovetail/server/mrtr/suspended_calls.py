@@ -1,12 +1,13 @@
-"""The desk where calls that wait for answers are kept, and where their sealed state is checked."""
+"""The suspended calls of one server, and the sealed state by which a retry finds them again."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -24,17 +25,18 @@ from dovetail.protocol.mrtr import (
 )
 from dovetail.protocol.revisions.revision import Revision
 from dovetail.protocol.seal import LONGEST, KeyRing, refused
-from dovetail.runtime.call import Call
 from dovetail.runtime.connection import CLEAN_UP_SECONDS
+from dovetail.server.invocation import Handle, HandlerServer, Invocation
+from dovetail.server.session import ServerCall
 from dovetail.storage.contract import Entries
 from dovetail.types.base import RetriedParams
 from dovetail.types.client_features import InputRequest, InputRequired, method_of
 from dovetail.types.serialization import Value
 
-from .suspendable_call import Interview, load_answer
+from .suspendable_call import SuspendableCall, load_answer
 
-MAX_PARKED = 1000
-"""Calls kept waiting in this process; beyond it the oldest is stopped, and its retry runs from the journal."""
+MAX_SUSPENDED = 1000
+"""Calls suspended in this process; beyond it the oldest is cancelled, and its retry runs from the journal."""
 
 MAX_USED = 100_000
 """States remembered as used; beyond it the oldest are forgotten, and states as old as them are refused."""
@@ -42,30 +44,20 @@ MAX_USED = 100_000
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Record).decode
 
-
-class Given(msgspec.Struct, frozen=True):
-    """What a handler that asks by hand is given when it runs again."""
-
-    state: str | None = None
-    answers: dict[str, Value] = {}
-
-
-Begin = Callable[[Interview, Given], Callable[[], Awaitable[Value]]]
-"""Prepares the handler for an interview."""
-
 Answers = dict[str, tuple[Any, Value]]
-"""Answers by key, as they came and as values."""
+"""Answers by key, raw and as values."""
 
 
-class Parked(NamedTuple):
-    """A call that waits, and the alarm that ends its waiting."""
+class Suspended(NamedTuple):
+    """A suspended call, the invocation it resumes with, and the timer that ends its waiting."""
 
-    interview: Interview
-    alarm: asyncio.TimerHandle
+    suspendable: SuspendableCall
+    invocation: Invocation
+    timer: asyncio.TimerHandle
 
 
-class Desk:
-    """The waiting calls of one server."""
+class SuspendedCalls:
+    """Serves calls whose handlers may ask for input in rounds (2026-07-28 mrtr)."""
 
     def __init__(
         self, ring: KeyRing, seconds: float = MAX_STATE_SECONDS, clock: Callable[[], float] = time.time
@@ -73,132 +65,133 @@ class Desk:
         self._ring = ring
         self._seconds = seconds
         self._clock = clock
-        self._parked: OrderedDict[str, Parked] = OrderedDict()
+        self._suspended: OrderedDict[str, Suspended] = OrderedDict()
         self._used: OrderedDict[str, float] = OrderedDict()
         self.store: Entries | None = None
-        """Where states are marked as used for all processes that share it."""
-        self._forgotten = 0.0
-        """States that expire by then are refused: whether they were used is not known any more."""
+        """Marks states as used for all processes that share it."""
+        self._forgotten_until = 0.0
+        """States that expire by then are refused: it is not known any more whether they were used."""
 
-    @property
-    def waiting(self) -> int:
-        """How many calls wait here."""
-        return len(self._parked)
+    def __len__(self) -> int:
+        return len(self._suspended)
 
-    async def serve(self, call: Call, params: RetriedParams, begin: Begin, *, keep: bool = True) -> Value:
-        """Run a handler until it has a result or needs answers; take up one that waits for these answers.
+    async def serve(
+        self, server: HandlerServer, call: ServerCall, params: RetriedParams, handle: Handle, *, keep: bool = True
+    ) -> Value:
+        """Run a handler until it has a result or needs input; resume one that waits for these answers.
 
-        A handler that is not to be kept is stopped when it asks, and runs again from its journal.
+        A handler that is not to be kept is cancelled when it asks, and runs again from its journal.
         """
         state, revision = params.request_state, call.terms.revision
-        record = Record("", 0, 0, {}, {}) if state is None else self._opened(state, call)
-        answers = _read(record, params.input_responses or {}, revision)
+        record = Record("", 0, 0, {}, {}) if state is None else self._open(state, call)
+        answers = _read_answers(record, params.input_responses or {}, revision)
         if state is not None:
-            await self._use(record)
-        interview = self._take(record.id)
-        if interview is not None:
-            interview.go_on(answers, call)
+            await self._mark_used(record)
+        waiting = self._pop(record.id)
+        if waiting is not None:
+            suspendable, invocation = waiting.suspendable, waiting.invocation
+            invocation.resume(call)
+            suspendable.resume(answers)
         else:
             if record.by_hand:
-                record.heard = _heard(record, answers)
-            interview = _again(revision, record, answers)
-            interview.start(begin(interview, _given(revision, record)))
-        outcome = await _outcome(interview)
+                record.heard = _by_method(record, answers)
+            suspendable, invocation = _start(server, call, record, answers, handle)
+        outcome = await _outcome(suspendable, invocation)
         if isinstance(outcome, InputRequired) and state is None and outcome.state is None and params.input_responses:
-            # Who keeps no state between the rounds takes answers from a client that brings none.
-            asked = self._by_hand(record, interview, outcome)
-            if answers := _read(asked, params.input_responses, revision):
-                asked.heard = _heard(asked, answers)
-                record, interview = asked, _again(revision, asked, answers)
-                interview.start(begin(interview, _given(revision, record)))
-                outcome = await _outcome(interview)
+            # A handler without state between the rounds accepts answers from a client that brings no state.
+            asked = self._returned(record, suspendable, outcome)
+            if answers := _read_answers(asked, params.input_responses, revision):
+                asked.heard = _by_method(asked, answers)
+                record = asked
+                suspendable, invocation = _start(server, call, record, answers, handle)
+                outcome = await _outcome(suspendable, invocation)
         if isinstance(outcome, dict):
-            return self._ask(interview, record, outcome, call, keep=keep)
+            return self._suspend(suspendable, invocation, record, outcome, keep=keep)
         if isinstance(outcome, InputRequired):
-            return self._asked_by_hand(interview, record, outcome, call)
+            sealed = self._seal(self._returned(record, suspendable, outcome), call)
+            return InputRequired(outcome.requests, sealed, meta=outcome.meta, extra=outcome.extra)
         return outcome
 
     async def close(self) -> None:
-        """Stop every call that waits; those on this loop may clean up for a moment."""
+        """Cancel every suspended call; those on this loop may clean up for a moment."""
         here = asyncio.get_running_loop()
         stopping: list[asyncio.Task[None]] = []
-        while self._parked:
-            interview = self._take(next(iter(self._parked)))
-            if interview is not None and interview.loop is here:
-                stopping.append(asyncio.create_task(interview.stop()))
+        while self._suspended:
+            waiting = self._pop(next(iter(self._suspended)))
+            if waiting is not None and waiting.suspendable.loop is here:
+                stopping.append(asyncio.create_task(waiting.suspendable.stop()))
         if stopping:
             await asyncio.wait(stopping, timeout=CLEAN_UP_SECONDS)
 
-    def _opened(self, state: str, call: Call) -> Record:
+    def _open(self, state: str, call: ServerCall) -> Record:
         record = _decode(self._ring.open(state, _bound(call)))
         now = self._clock()
         while self._used and next(iter(self._used.values())) < now:
             self._used.popitem(last=False)
-        if record.expires < now or record.expires <= self._forgotten or record.id in self._used:
+        if record.expires < now or record.expires <= self._forgotten_until or record.id in self._used:
             raise refused()
         return record
 
-    async def _use(self, record: Record) -> None:
+    async def _mark_used(self, record: Record) -> None:
         self._used[record.id] = record.expires
         while len(self._used) > MAX_USED:
-            self._forgotten = max(self._forgotten, self._used.popitem(last=False)[1])
+            self._forgotten_until = max(self._forgotten_until, self._used.popitem(last=False)[1])
         if self.store is not None and not await self.store.add(f"state:{record.id}", b"", self._seconds):
             raise refused()
 
-    def _take(self, id: str) -> Interview | None:
-        """The call that waits under an id; one that belongs to another loop can only be stopped."""
-        parked = self._parked.pop(id, None)
-        if parked is None:
+    def _pop(self, id: str) -> Suspended | None:
+        """Remove and return a suspended call; one that belongs to another loop can only be cancelled."""
+        waiting = self._suspended.pop(id, None)
+        if waiting is None:
             return None
-        interview, alarm = parked
-        alarm.cancel()
-        if interview.loop is not asyncio.get_running_loop():
-            interview.cancel()
+        waiting.timer.cancel()
+        if waiting.suspendable.loop is not asyncio.get_running_loop():
+            waiting.suspendable.cancel()
             return None
-        return interview
+        return waiting
 
-    def _ask(
-        self, interview: Interview, record: Record, questions: dict[str, InputRequest], call: Call, *, keep: bool
+    def _suspend(
+        self,
+        suspendable: SuspendableCall,
+        invocation: Invocation,
+        record: Record,
+        questions: dict[str, InputRequest],
+        *,
+        keep: bool,
     ) -> InputRequired:
-        following = self._following(record, interview, interview.asked)
+        following = self._next_round(record, suspendable, suspendable.asked)
         following.state, following.heard = record.state, record.heard
         try:
-            sealed = self._seal(following, call)
+            sealed = self._seal(following, invocation.call)
         except ProtocolError:
-            interview.cancel()
+            suspendable.cancel()
             raise
         if keep:
-            self._park(following.id, interview)
+            timer = suspendable.loop.call_later(self._seconds, self._expire, following.id)
+            self._suspended[following.id] = Suspended(suspendable, invocation, timer)
+            while len(self._suspended) > MAX_SUSPENDED:
+                self._expire(next(iter(self._suspended)))
         else:
-            interview.cancel()
+            suspendable.cancel()
         return InputRequired(questions or None, sealed)
 
-    def _asked_by_hand(self, interview: Interview, record: Record, asked: InputRequired, call: Call) -> InputRequired:
-        sealed = self._seal(self._by_hand(record, interview, asked), call)
-        return InputRequired(asked.requests, sealed, meta=asked.meta, extra=asked.extra)
-
-    def _by_hand(self, record: Record, interview: Interview, asked: InputRequired) -> Record:
+    def _returned(self, record: Record, suspendable: SuspendableCall, asked: InputRequired) -> Record:
+        """The state of a handler that returned its questions itself."""
         questions = {key: Asked(method_of(question)) for key, question in (asked.requests or {}).items()}
-        following = self._following(record, interview, questions)
+        following = self._next_round(record, suspendable, questions)
         following.by_hand, following.state = True, asked.state
         return following
 
-    def _park(self, id: str, interview: Interview) -> None:
-        alarm = interview.loop.call_later(self._seconds, self._expire, id)
-        self._parked[id] = Parked(interview, alarm)
-        while len(self._parked) > MAX_PARKED:
-            self._expire(next(iter(self._parked)))
-
     def _expire(self, id: str) -> None:
-        interview = self._take(id)
-        if interview is not None:
-            interview.cancel()
+        waiting = self._pop(id)
+        if waiting is not None:
+            waiting.suspendable.cancel()
 
-    def _following(self, record: Record, interview: Interview, asked: dict[str, Asked]) -> Record:
+    def _next_round(self, record: Record, suspendable: SuspendableCall, asked: dict[str, Asked]) -> Record:
         expires = self._clock() + self._seconds
-        return Record(os.urandom(12).hex(), expires, record.round + 1, interview.journal.entries, asked)
+        return Record(os.urandom(12).hex(), expires, record.round + 1, suspendable.journal.entries, asked)
 
-    def _seal(self, record: Record, call: Call) -> str:
+    def _seal(self, record: Record, call: ServerCall) -> str:
         if record.round > MAX_ROUNDS:
             raise too_many_rounds()
         sealed = self._ring.seal(_encode(record), _bound(call), os.urandom(12))
@@ -207,11 +200,30 @@ class Desk:
         return sealed
 
 
-def _bound(call: Call) -> bytes:
+def _start(
+    server: HandlerServer, call: ServerCall, record: Record, answers: Answers, handle: Handle
+) -> tuple[SuspendableCall, Invocation]:
+    """Run a handler from the top, with all answers so far in its journal."""
+    revision = call.terms.revision
+    journal = Journal(record.journal)
+    if not record.by_hand:
+        for key, (raw, _) in answers.items():
+            journal.write(key, Entry(record.asked[key].digest, raw))
+    # A handler that also returns questions itself may have good reason not to ask again what it asked before that.
+    by_hand = record.by_hand or record.heard or record.state is not None
+    suspendable = SuspendableCall(revision, journal, set() if by_hand else journal.answers())
+    invocation = Invocation(server, call)
+    invocation.suspendable, invocation.request_state = suspendable, record.state
+    invocation.answers = {key: load_answer(revision, method, raw) for key, (method, raw) in record.heard.items()}
+    suspendable.start(functools.partial(handle, invocation))
+    return suspendable, invocation
+
+
+def _bound(call: ServerCall) -> bytes:
     return binding(call.terms.principal, call.request.method, call.request.params)
 
 
-def _read(record: Record, answers: dict[str, Any], revision: Revision) -> Answers:
+def _read_answers(record: Record, answers: dict[str, Any], revision: Revision) -> Answers:
     """The answers to what was asked; others are ignored (mrtr, "Error Handling")."""
     return {
         key: (answers[key], load_answer(revision, asked.method, answers[key]))
@@ -220,29 +232,16 @@ def _read(record: Record, answers: dict[str, Any], revision: Revision) -> Answer
     }
 
 
-def _heard(record: Record, answers: Answers) -> dict[str, tuple[str, Any]]:
+def _by_method(record: Record, answers: Answers) -> dict[str, tuple[str, Any]]:
     return {key: (record.asked[key].method, raw) for key, (raw, _) in answers.items()}
 
 
-async def _outcome(interview: Interview) -> Value | dict[str, InputRequest]:
+async def _outcome(suspendable: SuspendableCall, invocation: Invocation) -> Value | dict[str, InputRequest]:
     try:
-        return await interview.outcome()
+        outcome = await suspendable.outcome()
     except asyncio.CancelledError:
-        await interview.stop()
+        await suspendable.stop()
         raise
-
-
-def _again(revision: Revision, record: Record, answers: Answers) -> Interview:
-    """A handler that runs from the top, with everything it was told so far."""
-    journal = Journal(record.journal)
-    if not record.by_hand:
-        for key, (raw, _) in answers.items():
-            journal.write(key, Entry(record.asked[key].digest, raw))
-    # A handler that asks by hand as well may have good reason not to ask again what it asked before that.
-    by_hand = record.by_hand or record.heard or record.state is not None
-    return Interview(revision, journal, set() if by_hand else journal.answers())
-
-
-def _given(revision: Revision, record: Record) -> Given:
-    heard = {key: load_answer(revision, method, raw) for key, (method, raw) in record.heard.items()}
-    return Given(record.state, heard)
+    if isinstance(outcome, InputRequired):
+        invocation.check(outcome)
+    return outcome

@@ -11,13 +11,13 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Unpack
 
-from dovetail.server.http.asgi_app import Endpoint
+from dovetail.server.http.asgi_app import AsgiApp
 from dovetail.server.http.options import AsgiOptions, Settings
 from dovetail.server.run.sockets import reports_bind_errors_in_one_line, tcp_binder, unix_binder
 from dovetail.types.errors import missing_extra
 
 if TYPE_CHECKING:
-    from dovetail.server.app import Server
+    from dovetail.server.core import ServerCore
 
 logger = logging.getLogger("dovetail")
 
@@ -37,7 +37,7 @@ class RunOptions(AsgiOptions, total=False):
 
 
 def run_http(
-    server: Server,
+    core: ServerCore,
     *,
     host: str = "127.0.0.1",
     port: int = 8000,
@@ -57,16 +57,16 @@ def run_http(
             for one in sockets:
                 bound.enter_context(contextlib.closing(one))
             if uds is None:
-                _warn_if_reachable(server, host, settings)
-            announce = _announcement(server, sockets[0], uds, settings.path, always=port == 0)
+                _warn_if_reachable(core, host, settings)
+            announce = _announcement(core, sockets[0], uds, settings.path, always=port == 0)
             if workers > 1:
                 from .workers import run_workers
 
-                run_workers(server, settings, host, sockets, workers, grace, announce)
+                run_workers(core, settings, host, sockets, workers, grace, announce)
             else:
                 from .uvicorn_server import serve_in_this_process
 
-                serve_in_this_process(Endpoint(server, settings, host), settings, sockets, grace, announce)
+                serve_in_this_process(AsgiApp(core, settings, host), settings, sockets, grace, announce)
 
 
 def require_uvicorn() -> None:
@@ -77,7 +77,7 @@ def require_uvicorn() -> None:
         raise missing_extra("http", "Serving over HTTP") from problem
 
 
-def _warn_if_reachable(server: Server, host: str, settings: Settings) -> None:
+def _warn_if_reachable(core: ServerCore, host: str, settings: Settings) -> None:
     """Warn that other machines can connect, unless the server's host names were configured."""
     if _is_loopback(host) or settings.allowed_hosts:
         return
@@ -86,7 +86,7 @@ def _warn_if_reachable(server: Server, host: str, settings: Settings) -> None:
         "Other machines can reach %s%s. Requests with the host %s are accepted; "
         "accept other hosts with allowed_hosts (--allow-host).",
         host or "every address of this one",
-        "" if server.auth is not None else ", without authentication",
+        "" if core.auth is not None else ", without authentication",
         accepted,
     )
 
@@ -106,14 +106,14 @@ def _is_unspecified(host: str) -> bool:
 
 
 def _announcement(
-    server: Server, sock: socket.socket, uds: str | None, path: str, *, always: bool
+    core: ServerCore, sock: socket.socket, uds: str | None, path: str, *, always: bool
 ) -> Callable[[], None]:
     """A function that writes the server's address to stderr: at a terminal, and where the system chose the port."""
 
     def announce() -> None:
         with contextlib.suppress(OSError, AttributeError, ValueError):  # stderr may be closed
             if always or sys.stderr.isatty():
-                sys.stderr.write(f"{server.info.name} serves MCP at {where}; Ctrl-C ends it.\n")
+                sys.stderr.write(f"{core.info.name} serves MCP at {where}; Ctrl-C ends it.\n")
                 sys.stderr.flush()
 
     if uds is not None:

@@ -21,14 +21,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TypeAlias
 
 from dovetail.protocol.errors import LocalError
-from dovetail.server.session import ServerSession
+from dovetail.server.session import Session
 from dovetail.transports.sockets import SocketChannel
 
 from .signals import run_until_signalled
 from .stdio import ConnectionRunner
 
 if TYPE_CHECKING:
-    from dovetail.server.app import Server
+    from dovetail.server.core import ServerCore
 
 
 logger = logging.getLogger("dovetail")
@@ -211,7 +211,7 @@ def _is_loopback(address: str) -> bool:
 
 
 async def listen_unix(
-    server: Server,
+    core: ServerCore,
     path: str | os.PathLike[str],
     *,
     grace: float = 5.0,
@@ -225,11 +225,11 @@ async def listen_unix(
     """
     bind, cleanup = unix_binder(path, mode)
     with cleanup:
-        await SocketServer(server, bind, grace, max_clients, started=started).run()
+        await SocketServer(core, bind, grace, max_clients, started=started).run()
 
 
 async def listen_tcp(
-    server: Server,
+    core: ServerCore,
     host: str = "127.0.0.1",
     port: int = 0,
     *,
@@ -243,21 +243,21 @@ async def listen_tcp(
     There is no encryption and no authentication: `allow_remote` is for networks in which every machine is trusted.
     """
     bind = tcp_binder(host, port, allow_remote=allow_remote)
-    await SocketServer(server, bind, grace, max_clients, only_json=True, started=started).run()
+    await SocketServer(core, bind, grace, max_clients, only_json=True, started=started).run()
 
 
-def run_unix(server: Server, path: str | os.PathLike[str], grace: float, *, mode: int = 0o600) -> None:
+def run_unix(core: ServerCore, path: str | os.PathLike[str], grace: float, *, mode: int = 0o600) -> None:
     """Serve at a Unix socket until a signal ends it."""
     bind, cleanup = unix_binder(path, mode)
     with cleanup, reports_bind_errors_in_one_line():
-        run_until_signalled(lambda: SocketServer(server, bind, grace, started=_announce), grace)
+        run_until_signalled(lambda: SocketServer(core, bind, grace, started=_announce), grace)
 
 
-def run_tcp(server: Server, host: str, port: int, grace: float, *, allow_remote: bool = False) -> None:
+def run_tcp(core: ServerCore, host: str, port: int, grace: float, *, allow_remote: bool = False) -> None:
     """Serve at a TCP port until a signal ends it."""
     bind = tcp_binder(host, port, allow_remote=allow_remote)
     with reports_bind_errors_in_one_line():
-        run_until_signalled(lambda: SocketServer(server, bind, grace, only_json=True, started=_announce), grace)
+        run_until_signalled(lambda: SocketServer(core, bind, grace, only_json=True, started=_announce), grace)
 
 
 class SocketServer:
@@ -265,7 +265,7 @@ class SocketServer:
 
     def __init__(
         self,
-        server: Server,
+        core: ServerCore,
         bind: Bind,
         grace: float,
         max_clients: int = MAX_CLIENTS,
@@ -273,7 +273,7 @@ class SocketServer:
         only_json: bool = False,
         started: Started | None = None,
     ) -> None:
-        self._server = server
+        self._core = core
         self._bind = bind
         self._grace = grace
         self._max_clients = max_clients
@@ -290,7 +290,7 @@ class SocketServer:
     @property
     def name(self) -> str:
         """The server's name."""
-        return self._server.info.name
+        return self._core.info.name
 
     @property
     def clients(self) -> int:
@@ -304,7 +304,7 @@ class SocketServer:
         """
         with contextlib.ExitStack() as bound:
             sockets = [bound.enter_context(contextlib.closing(one)) for one in self._bind()]
-            async with self._server.joined(ServerSession(self._server)):
+            async with self._core.attached(Session(self._core.served)):
                 listeners = [await self._listener(one) for one in sockets]
                 try:
                     await self._serve(listeners)
@@ -360,7 +360,7 @@ class SocketServer:
                 logger.warning("%s has %d clients, the maximum; more are rejected", self.name, len(self._clients))
             channel.abort()
             return
-        runner = ConnectionRunner(self._server, channel, self._grace)
+        runner = ConnectionRunner(self._core, channel, self._grace)
         task = asyncio.get_running_loop().create_task(self._serve_client(runner))
         self._clients[task] = runner
         task.add_done_callback(self._disconnected)

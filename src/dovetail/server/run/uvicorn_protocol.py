@@ -13,7 +13,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from dovetail.transports.http.server.response import WHOLE
+from dovetail.transports.http.server.response import WRITE_JSON
 
 
 class CoalescingTransport:
@@ -75,7 +75,7 @@ class CoalescingHttp(HttpToolsProtocol):
         super().on_headers_complete()
         cycle: RequestResponseCycle | None = self.cycle
         if cycle is not None:  # pyright: ignore[reportUnnecessaryComparison]
-            cycle.scope[WHOLE] = partial(write_response, cycle)  # type: ignore[literal-required]
+            cycle.scope[WRITE_JSON] = partial(write_response, cycle)  # type: ignore[literal-required]
 
 
 def write_response(cycle: RequestResponseCycle, status: int, body: bytes) -> bool:

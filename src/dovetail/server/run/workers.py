@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from dovetail.protocol.errors import LocalError
-from dovetail.server.http.asgi_app import Endpoint
+from dovetail.server.http.asgi_app import AsgiApp
 from dovetail.server.http.options import Settings
 
 from .session_relay import SessionRelay
@@ -28,7 +28,7 @@ from .signals import ShutdownPipes
 from .uvicorn_server import serve_in_this_process
 
 if TYPE_CHECKING:
-    from dovetail.server.app import Server
+    from dovetail.server.core import ServerCore
 
 logger = logging.getLogger("dovetail")
 
@@ -47,7 +47,7 @@ _TEARDOWN_SECONDS = 7.0
 
 
 def run_workers(
-    server: Server,
+    core: ServerCore,
     settings: Settings,
     host: str,
     sockets: list[socket.socket],
@@ -60,7 +60,7 @@ def run_workers(
         raise LocalError("Several workers need an operating system that can fork; run one worker, or several servers")
     if count > MAX_WORKERS:
         raise LocalError(f"workers={count} is more than {MAX_WORKERS}, the maximum")
-    _ = server.desk  # a cached property: its sealing key is made before the fork, so that all workers share it
+    core.prepare_for_fork()
     per_worker = _sockets_per_worker(sockets, count)
     every = [one for share in per_worker for one in share]
     folder = tempfile.mkdtemp(prefix="dovetail-")
@@ -68,7 +68,7 @@ def run_workers(
     def work(index: int, pipes: ShutdownPipes) -> None:
         _close([one for one in every if one not in per_worker[index]])
         relay = SessionRelay(folder, index, count)
-        endpoint = Endpoint(server, settings, host, relay)
+        endpoint = AsgiApp(core, settings, host, relay)
         serve_in_this_process(endpoint, settings, per_worker[index], grace, _do_nothing, relay, pipes)
 
     try:

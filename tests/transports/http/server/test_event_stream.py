@@ -14,10 +14,18 @@ from typing import Any
 import pytest
 
 from dovetail.transports.base import HIGH_WATER
-from dovetail.transports.http.server import event_stream
-from dovetail.transports.http.server.event_stream import CLOSING, MAX_BYTES, MAX_EVENTS, OPENING, Retention, Stream
-from dovetail.transports.http.server.response import Reply
-from dovetail.transports.http.server.timeout_wheel import Ticker
+from dovetail.transports.http.server import event_stream, resumable_stream
+from dovetail.transports.http.server.event_stream import EventStream
+from dovetail.transports.http.server.response import HttpResponse
+from dovetail.transports.http.server.resumable_stream import (
+    CLOSING,
+    MAX_BYTES,
+    MAX_EVENTS,
+    OPENING,
+    ResumableStream,
+    Retention,
+)
+from dovetail.transports.http.server.timeout_wheel import TimeoutWheel
 from tests.support.waiting import settled, until
 
 
@@ -50,7 +58,7 @@ class Reader:
         self.ended = False
         self.reads = asyncio.Event()
         self.reads.set()
-        self.reply = Reply(self._send)
+        self.reply = HttpResponse(self._send)
 
     async def _send(self, event: Any) -> None:
         await self.reads.wait()
@@ -84,10 +92,10 @@ class Reader:
 
 
 @contextlib.asynccontextmanager
-async def feeding(stream: Stream, after: int = 0, **options: Any) -> AsyncIterator[Reader]:
+async def feeding(stream: EventStream, after: int = 0, **options: Any) -> AsyncIterator[Reader]:
     """Somebody who reads a stream until the end of the block, or of the stream."""
     reader = Reader()
-    task = asyncio.create_task(stream.feed(reader.reply, after, **options))
+    task = asyncio.create_task(stream.write_to(reader.reply, after, **options))
     try:
         yield reader
     finally:
@@ -99,7 +107,7 @@ async def feeding(stream: Stream, after: int = 0, **options: Any) -> AsyncIterat
 
 class TestWithoutALog:
     async def test_messages_arrive_in_order_and_the_last_one_ends_it(self) -> None:
-        stream = Stream()
+        stream = EventStream()
         async with feeding(stream) as reader:
             for line in (b"1", b"2"):
                 stream.send(line)
@@ -111,7 +119,7 @@ class TestWithoutALog:
             assert all("id" not in event for event in reader.events)
 
     async def test_nothing_comes_after_the_last_message(self) -> None:
-        stream = Stream()
+        stream = EventStream()
         async with feeding(stream) as reader:
             stream.finish(b"1")
             stream.send(b"2")
@@ -120,14 +128,14 @@ class TestWithoutALog:
             assert reader.data == ["1"]
 
     async def test_an_end_without_a_message_is_an_end(self) -> None:
-        stream = Stream()
+        stream = EventStream()
         async with feeding(stream) as reader:
             stream.finish(None)
             await settled()
             assert (reader.raw, reader.ended) == (b"", True)
 
     async def test_the_first_event_may_be_given(self) -> None:
-        stream = Stream()
+        stream = EventStream()
         stream.finish(b"1")
         async with feeding(stream, first=b"event: endpoint\ndata: /x\n\n") as reader:
             await settled()
@@ -135,11 +143,11 @@ class TestWithoutALog:
 
     async def test_silence_is_filled(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(event_stream, "KEEP_ALIVE_SECONDS", 0.005)
-        async with feeding(Stream()) as reader:
+        async with feeding(EventStream()) as reader:
             await until(lambda: reader.comments >= 2)
 
     async def test_a_connection_that_is_gone_is_left_alone(self) -> None:
-        stream = Stream()
+        stream = EventStream()
         async with feeding(stream) as reader:
             await settled()
             reader.reply.gone = True
@@ -152,15 +160,15 @@ class TestQuiet:
     """For a client that gets one JSON value."""
 
     async def test_all_but_the_last_message_is_left_out(self) -> None:
-        stream = Stream(quiet=True)
+        stream = EventStream(quiet=True)
         stream.send(b"1")
         assert stream.sole_answer() is None
         stream.finish(b"2")
         assert stream.sole_answer() == b"2"
 
     async def test_who_waits_is_told_of_the_answer(self) -> None:
-        stream = Stream(quiet=True)
-        waiting = asyncio.create_task(stream.begun(None))
+        stream = EventStream(quiet=True)
+        waiting = asyncio.create_task(stream.first_message(None))
         stream.send(b"1")
         await settled()
         assert not waiting.done()
@@ -170,18 +178,18 @@ class TestQuiet:
 
 class TestTheFirstMessage:
     async def test_an_answer_that_is_alone_needs_no_events(self) -> None:
-        stream = Stream()
+        stream = EventStream()
         stream.finish(b"1")
         assert stream.sole_answer() == b"1"
 
     async def test_one_that_is_not_alone_needs_them(self) -> None:
-        stream = Stream()
+        stream = EventStream()
         stream.send(b"1")
         stream.finish(b"2")
         assert stream.sole_answer() is None
 
     async def test_somebody_may_want_to_know_of_the_first(self) -> None:
-        stream = Stream()
+        stream = EventStream()
         told: list[int] = []
         stream.on_first = lambda: told.append(1)
         stream.send(b"1")
@@ -190,15 +198,15 @@ class TestTheFirstMessage:
         assert told == [1]
 
     async def test_who_waits_for_it_does_not_wait_for_ever(self) -> None:
-        stream = Stream()
-        await stream.begun(Ticker(0.001))
+        stream = EventStream()
+        await stream.first_message(TimeoutWheel(0.001, lambda change: change.set_result(None)))
         stream.send(b"1")
-        await stream.begun(None)
+        await stream.first_message(None)
 
 
 class TestPressure:
     async def test_whoever_writes_waits_for_a_reader_that_stalls(self) -> None:
-        stream = Stream()
+        stream = EventStream()
         async with feeding(stream) as reader:
             reader.reads.clear()
             line = b"x" * 1000
@@ -214,7 +222,7 @@ class TestPressure:
             assert not stream.congested
 
     async def test_nobody_waits_when_the_stream_has_ended(self) -> None:
-        stream = Stream()
+        stream = EventStream()
         stream.send(b"x" * (HIGH_WATER + 1))
         waiting = asyncio.create_task(stream.drained())
         await settled()
@@ -223,8 +231,8 @@ class TestPressure:
         await waiting
 
     async def test_reading_it_a_second_time_does_not_count(self) -> None:
-        stream = Stream("s", Log())
-        await stream.open_log(b"[]")
+        stream = ResumableStream("s", Log())
+        await stream.open_log()
         stream.send(b"x" * 1000)
         for _ in range(3):
             async with feeding(stream, 1) as reader:
@@ -234,10 +242,10 @@ class TestPressure:
         assert stream._unread == 1000
 
     async def test_a_stream_that_nobody_ever_read_keeps_the_newest(self) -> None:
-        stream = Stream("0", Log())
+        stream = ResumableStream("0", Log())
         for number in range(100):
             stream.send(b"%d" % number)
-            stream.forget_all_but(10)
+            stream.trim(10)
         async with feeding(stream) as reader:
             await until(lambda: len(reader.data) == 10)
             assert reader.data == [str(number) for number in range(90, 100)]
@@ -246,8 +254,8 @@ class TestPressure:
 class TestWithALog:
     async def test_events_have_ids_that_name_stream_and_position(self) -> None:
         log = Log()
-        stream = Stream("abc", log)
-        await stream.open_log(b"[7]")
+        stream = ResumableStream("abc", log, [7])
+        await stream.open_log()
         stream.send(b"1")
         stream.finish(b"2")
         async with feeding(stream) as reader:
@@ -256,8 +264,8 @@ class TestWithALog:
         assert log.entries == [OPENING + b"[7]", b"1", b"2", CLOSING]
 
     async def test_it_is_read_again_from_any_position(self) -> None:
-        stream = Stream("abc", Log())
-        await stream.open_log(b"[]")
+        stream = ResumableStream("abc", Log())
+        await stream.open_log()
         for number in range(250):
             stream.send(b"%d" % number)
         stream.finish(b"end")
@@ -269,9 +277,9 @@ class TestWithALog:
 
     async def test_what_comes_while_nobody_reads_is_kept(self) -> None:
         log = Log()
-        stream = Stream("abc", log)
-        await stream.open_log(b"[]")
-        keeping = asyncio.create_task(stream.keep())
+        stream = ResumableStream("abc", log)
+        await stream.open_log()
+        keeping = asyncio.create_task(stream.store_until_read())
         stream.send(b"1")
         await until(lambda: len(log.entries) == 2)
         stream.finish(b"2")
@@ -279,9 +287,9 @@ class TestWithALog:
         assert log.entries[1:] == [b"1", b"2", CLOSING]
 
     async def test_keeping_ends_when_somebody_reads(self) -> None:
-        stream = Stream("abc", Log())
-        await stream.open_log(b"[]")
-        keeping = asyncio.create_task(stream.keep())
+        stream = ResumableStream("abc", Log())
+        await stream.open_log()
+        keeping = asyncio.create_task(stream.store_until_read())
         await settled()
         async with feeding(stream):
             await keeping
@@ -289,7 +297,7 @@ class TestWithALog:
     async def test_a_log_of_another_life_is_taken_up(self) -> None:
         log = Log()
         log.entries = [OPENING + b"[]", b"1", b"2"]
-        stream = Stream("abc", log)
+        stream = ResumableStream("abc", log)
         stream.restore(3, ended=False)
         async with feeding(stream, 2) as reader:
             stream.finish(b"3")
@@ -297,10 +305,10 @@ class TestWithALog:
             assert reader.data == ["2", "3"]
 
     async def test_the_priming_event_names_a_place_to_come_back_to(self) -> None:
-        stream = Stream("abc", Log())
-        await stream.open_log(b"[]")
+        stream = ResumableStream("abc", Log())
+        await stream.open_log()
         stream.send(b"1")
-        async with feeding(stream, first=stream.priming(0)) as reader:
+        async with feeding(stream, first=stream.priming_event(0)) as reader:
             await until(lambda: len(reader.events) == 2)
             assert reader.events[0] == {"id": "abc_1", "data": ""}
             place = int(reader.events[0]["id"].split("_")[1])
@@ -308,12 +316,12 @@ class TestWithALog:
             await until(lambda: reader.data == ["1"])
 
     async def test_a_connection_can_be_let_go_and_the_stream_goes_on(self) -> None:
-        stream = Stream("abc", Log())
-        await stream.open_log(b"[]")
+        stream = ResumableStream("abc", Log())
+        await stream.open_log()
         stream.send(b"1")
         async with feeding(stream) as reader:
             await until(lambda: reader.data)
-            stream.let_go(1.5)
+            stream.disconnect(1.5)
             await until(lambda: reader.ended)
             assert reader.events[-1] == {"retry": "1500", "id": "abc_2", "data": ""}
             last = reader.last
@@ -324,8 +332,8 @@ class TestWithALog:
             assert reader.data == ["2"]
 
     async def test_of_several_connections_the_last_is_fed_and_nothing_is_said_twice(self) -> None:
-        stream = Stream("abc", Log())
-        await stream.open_log(b"[]")
+        stream = ResumableStream("abc", Log())
+        await stream.open_log()
         async with feeding(stream) as first:
             stream.send(b"1")
             await until(lambda: first.data == ["1"])
@@ -338,10 +346,10 @@ class TestWithALog:
     async def test_what_has_been_read_is_let_go_of_in_time_but_never_what_has_not(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(event_stream, "MAX_BYTES", 1000)
+        monkeypatch.setattr(resumable_stream, "MAX_BYTES", 1000)
         log = Log()
-        stream = Stream("abc", log)
-        await stream.open_log(b"[7]")
+        stream = ResumableStream("abc", log, [7])
+        await stream.open_log()
         async with feeding(stream) as reader:
             for number in range(100):
                 stream.send(b"%100d" % number)
@@ -349,7 +357,7 @@ class TestWithALog:
             last = reader.last
         assert log.gone > 80
         assert [entry for entry in log.entries[log.gone :] if entry.startswith(OPENING)] == [OPENING + b"[7]"]
-        keeping = asyncio.create_task(stream.keep())
+        keeping = asyncio.create_task(stream.store_until_read())
         for number in range(100, 200):
             stream.send(b"%100d" % number)
             await settled()
@@ -360,10 +368,10 @@ class TestWithALog:
             assert [line.strip() for line in reader.data] == [*map(str, range(100, 200)), "end"]
 
     async def test_without_a_log_nobody_is_let_go(self) -> None:
-        stream = Stream()
+        stream = EventStream()
         async with feeding(stream) as reader:
             await settled()
-            stream.let_go(1)
+            stream.disconnect(1)
             await settled()
             assert not reader.ended
 
@@ -372,8 +380,8 @@ class TestWithALog:
 async def test_nothing_is_lost_and_nothing_comes_twice_while_live_events_meet_the_replay(seed: int) -> None:
     """A writer that never waits, and a reader that breaks off and comes back at random, at every turn of the loop."""
     chance = random.Random(seed)
-    stream = Stream("abc", Log())
-    await stream.open_log(b"[]")
+    stream = ResumableStream("abc", Log())
+    await stream.open_log()
     count = 400
 
     async def write() -> None:
@@ -394,7 +402,7 @@ async def test_nothing_is_lost_and_nothing_comes_twice_while_live_events_meet_th
         got += reader.data
         after = reader.last if reader.events else after
         if not stream.ended:
-            keeping = asyncio.create_task(stream.keep())
+            keeping = asyncio.create_task(stream.store_until_read())
     await writing
     if keeping is not None:
         await keeping

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dovetail.transports.http.server.response import Reply
+from dovetail.transports.http.server.response import HttpResponse
 
 
 class Sent(list[Any]):
@@ -20,7 +20,7 @@ class Sent(list[Any]):
 
 async def test_a_json_value_is_whole_and_says_how_long_it_is() -> None:
     sent = Sent()
-    reply = Reply(sent)
+    reply = HttpResponse(sent)
     reply.add_header(b"mcp-session-id", b"x")
     await reply.json(201, b"{}")
     assert sent[0]["status"] == reply.status == 201
@@ -30,20 +30,22 @@ async def test_a_json_value_is_whole_and_says_how_long_it_is() -> None:
 
 async def test_words_are_utf8() -> None:
     sent = Sent()
-    await Reply(sent).text(404, "größe")
+    await HttpResponse(sent).text(404, "größe")
     assert sent.headers == {b"content-type": b"text/plain; charset=utf-8", b"content-length": b"7"}
     assert sent[1]["body"] == "größe".encode()
 
 
 async def test_an_empty_answer_has_no_type() -> None:
     sent = Sent()
-    await Reply(sent, [(b"a", b"b")]).empty(202)
+    response = HttpResponse(sent)
+    response.add_header(b"a", b"b")
+    await response.empty(202)
     assert sent.headers == {b"content-length": b"0", b"a": b"b"}
 
 
 async def test_events_are_written_as_they_come_past_every_proxy() -> None:
     sent = Sent()
-    reply = Reply(sent)
+    reply = HttpResponse(sent)
     assert not reply.started
     await reply.begin_events()
     assert reply.started
@@ -58,7 +60,7 @@ async def test_events_are_written_as_they_come_past_every_proxy() -> None:
 
 async def test_to_a_client_that_is_gone_nothing_is_written() -> None:
     sent = Sent()
-    reply = Reply(sent)
+    reply = HttpResponse(sent)
     await reply.begin_events()
     reply.gone = True
     await reply.events(b"data: 1\n\n")
@@ -70,6 +72,6 @@ async def test_a_server_that_fails_to_write_says_that_the_client_is_gone() -> No
     async def send(event: Any) -> None:
         raise BrokenPipeError
 
-    reply = Reply(send)
+    reply = HttpResponse(send)
     await reply.begin_events()
     assert reply.gone

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-from dovetail.transports.http.server.timeout_wheel import Ticker
+from dovetail.transports.http.server.timeout_wheel import TimeoutWheel
 from tests.support.clock import Clock
 
 
 async def test_what_is_still_there_is_called_back_for_once() -> None:
-    clock, ticker = Clock(), Ticker(4)
-    called: list[str] = []
-    ticker.add("a", lambda: called.append("a"))
+    clock, called = Clock(), list[str]()
+    wheel = TimeoutWheel[str](4, called.append)
+    wheel.add("a")
     for _ in range(4):
         await clock.advance(1)
     assert called == [], "never before its time"
@@ -23,24 +23,24 @@ async def test_what_is_still_there_is_called_back_for_once() -> None:
 
 
 async def test_what_was_taken_out_is_not() -> None:
-    clock, ticker = Clock(), Ticker(4)
-    called: list[str] = []
-    ticker.add("a", lambda: called.append("a"))
-    ticker.add("b", lambda: called.append("b"))
-    ticker.discard("a")
-    ticker.discard("nobody")
+    clock, called = Clock(), list[str]()
+    wheel = TimeoutWheel[str](4, called.append)
+    wheel.add("a")
+    wheel.add("b")
+    wheel.discard("a")
+    wheel.discard("nobody")
     for _ in range(6):
         await clock.advance(1)
     assert called == ["b"]
 
 
 async def test_each_has_its_own_time() -> None:
-    clock, ticker = Clock(), Ticker(4)
-    called: list[str] = []
-    ticker.add("a", lambda: called.append("a"))
+    clock, called = Clock(), list[str]()
+    wheel = TimeoutWheel[str](4, called.append)
+    wheel.add("a")
     await clock.advance(1)
     await clock.advance(1)
-    ticker.add("b", lambda: called.append("b"))
+    wheel.add("b")
     for _ in range(3):
         await clock.advance(1)
     assert called == ["a"]
@@ -50,23 +50,23 @@ async def test_each_has_its_own_time() -> None:
 
 
 async def test_a_callback_may_take_another_out() -> None:
-    clock, ticker = Clock(), Ticker(4)
-    called: list[str] = []
+    clock, called = Clock(), list[str]()
 
-    def first() -> None:
-        called.append("a")
-        ticker.discard("b")
+    def first(item: str) -> None:
+        called.append(item)
+        wheel.discard("b")
 
-    ticker.add("a", first)
-    ticker.add("b", lambda: called.append("b"))
+    wheel = TimeoutWheel[str](4, first)
+    wheel.add("a")
+    wheel.add("b")
     for _ in range(6):
         await clock.advance(1)
     assert called == ["a"]
 
 
 async def test_nothing_ticks_while_there_is_nothing_to_wait_for() -> None:
-    clock, ticker = Clock(), Ticker(4)
-    ticker.add("a", lambda: None)
-    ticker.discard("a")
+    clock, wheel = Clock(), TimeoutWheel[str](4, lambda _: None)
+    wheel.add("a")
+    wheel.discard("a")
     await clock.advance(1)
     assert not [handle for handle in asyncio.get_running_loop()._scheduled if "_tick" in repr(handle)]  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""The words of ASGI that an HTTP transport uses, and reading a body within bounds."""
+"""ASGI types, and reading a request body within bounds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
 
-from .timeout_wheel import Ticker
+from .timeout_wheel import TimeoutWheel
 
 Message: TypeAlias = MutableMapping[str, Any]
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -16,7 +16,7 @@ RawHeaders: TypeAlias = list[tuple[bytes, bytes]]
 
 
 class BodyTooLarge(Exception):
-    """More bytes came than are taken."""
+    """The body is larger than the limit."""
 
 
 class BodyTooSlow(Exception):
@@ -24,28 +24,22 @@ class BodyTooSlow(Exception):
 
 
 class ClientGone(Exception):
-    """The client went away before its request was whole."""
+    """The client disconnected before its request was complete."""
 
 
 class BodyReader:
-    """Reads bodies up to a size, none of them for longer than some seconds."""
+    """Reads request bodies up to a size and within some seconds."""
 
-    __slots__ = ("_limit", "_ticker")
+    __slots__ = ("_expired", "_limit", "_wheel")
 
     def __init__(self, limit: int, seconds: float) -> None:
         self._limit = limit
-        self._ticker = Ticker(seconds)
+        self._wheel: TimeoutWheel[asyncio.Task[Any]] = TimeoutWheel(seconds, self._expire)
+        self._expired: set[asyncio.Task[Any]] = set()
 
     async def read(self, receive: Receive, task: asyncio.Task[Any]) -> bytes:
-        """The whole body of a request, in this task; one that is too large, or comes too slowly, is not waited for."""
-        slow = False
-
-        def too_slow() -> None:
-            nonlocal slow
-            slow = True
-            task.cancel()
-
-        self._ticker.add(task, too_slow)
+        """The whole body of a request, read in this task."""
+        self._wheel.add(task)
         try:
             message = await receive()
             if message["type"] != "http.request":
@@ -54,15 +48,20 @@ class BodyReader:
             if message.get("more_body", False):
                 return await _read_rest(receive, self._limit, body)
         except asyncio.CancelledError:
-            if not slow:
+            if task not in self._expired:
                 raise
+            self._expired.discard(task)
             task.uncancel()
             raise BodyTooSlow from None
         finally:
-            self._ticker.discard(task)
+            self._wheel.discard(task)
         if len(body) > self._limit:
             raise BodyTooLarge
         return body
+
+    def _expire(self, task: asyncio.Task[Any]) -> None:
+        self._expired.add(task)
+        task.cancel()
 
 
 async def _read_rest(receive: Receive, limit: int, first: bytes) -> bytes:

@@ -1,8 +1,8 @@
-"""The answer to one HTTP request: a body that is whole, or events as they come."""
+"""The response to one HTTP request: one whole body, or server-sent events as they come."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TypeAlias
 
 from .asgi import RawHeaders, Send
@@ -16,44 +16,49 @@ _EVENTS: RawHeaders = [
 ]
 
 
-WHOLE = "dovetail.whole"
-"""In the scope of a request, where the server that runs the application writes a JSON answer with one call."""
+WRITE_JSON = "dovetail.write_json"
+"""Key in the scope, where the HTTP server can write a JSON response with one call instead of two ASGI messages."""
 
-Whole: TypeAlias = Callable[[int, bytes], bool]
-"""Takes status and body; whether it was written."""
+WriteJson: TypeAlias = Callable[[int, bytes], bool]
+"""Takes status and body; True if they were written."""
 
 
-class Reply:
-    """Writes one answer; `gone` says that nobody reads it any more."""
+class HttpResponse:
+    """Writes one response; `gone` says that the client does not read any more."""
 
-    __slots__ = ("_extra", "_send", "_whole_at_once", "gone", "leaving", "started", "status")
+    __slots__ = ("_headers", "_send", "_write_json", "gone", "leaving", "started", "status")
 
-    def __init__(
-        self, send: Send, extra: Iterable[tuple[bytes, bytes]] = (), whole_at_once: Whole | None = None
-    ) -> None:
+    def __init__(self, send: Send, write_json: WriteJson | None = None) -> None:
         self._send = send
-        self._whole_at_once = whole_at_once
-        self._extra = list(extra)
+        self._write_json = write_json
+        self._headers: RawHeaders | None = None
         self.started = False
         self.gone = False
         self.leaving = False
-        """Whether a stream of events is to end here, and its reader to come back to it."""
+        """Whether an event stream is to end here; its client reconnects and resumes it."""
         self.status = 0
 
+    @property
+    def closed(self) -> bool:
+        """Whether no more events can be written here."""
+        return self.gone or self.leaving
+
     def add_header(self, name: bytes, value: bytes) -> None:
-        """Add a header to what has not been started yet."""
-        self._extra.append((name, value))
+        """Add a header to a response that has not been started yet."""
+        if self._headers is None:
+            self._headers = []
+        self._headers.append((name, value))
 
     async def json(self, status: int, body: bytes) -> None:
         """Answer with one JSON value."""
-        at_once = self._whole_at_once
-        if at_once is not None and not self._extra and not self.gone and at_once(status, body):
+        write = self._write_json
+        if write is not None and self._headers is None and not self.gone and write(status, body):
             self.started, self.status = True, status
         else:
             await self._whole(status, body, JSON)
 
     async def text(self, status: int, text: str) -> None:
-        """Answer with words."""
+        """Answer with plain text."""
         await self._whole(status, text.encode(), _TEXT)
 
     async def empty(self, status: int) -> None:
@@ -63,7 +68,7 @@ class Reply:
     async def begin_events(self) -> None:
         """Begin a stream of events."""
         self.started, self.status = True, 200
-        await self._write({"type": "http.response.start", "status": 200, "headers": [*_EVENTS, *self._extra]})
+        await self._write({"type": "http.response.start", "status": 200, "headers": [*_EVENTS, *(self._headers or ())]})
 
     async def events(self, chunk: bytes) -> None:
         """Write the bytes of some events."""
@@ -75,7 +80,7 @@ class Reply:
 
     async def _whole(self, status: int, body: bytes, kind: tuple[bytes, bytes] | None) -> None:
         self.started, self.status = True, status
-        headers = [(b"content-length", b"%d" % len(body)), *self._extra]
+        headers = [(b"content-length", b"%d" % len(body)), *(self._headers or ())]
         if kind is not None:
             headers.append(kind)
         await self._write({"type": "http.response.start", "status": status, "headers": headers})

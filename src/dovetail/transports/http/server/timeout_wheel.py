@@ -1,39 +1,45 @@
-"""A coarse clock for what nearly never happens: a timer for each request would cost more than most requests."""
+"""A coarse timer for what nearly never happens: a timer for each request would cost more than most requests."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item", bound=Hashable)
+
+_TICKS = 4
 
 
-class Ticker:
-    """Calls back for whatever is still there after so many seconds, or up to a quarter longer."""
+class TimeoutWheel(Generic[Item]):
+    """Calls back with each item that is still there after so many seconds, or up to a quarter longer."""
 
-    __slots__ = ("_entries", "_now", "_seconds", "_timer")
+    __slots__ = ("_callback", "_items", "_now", "_seconds", "_timer")
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds / 4
-        self._entries: dict[Hashable, tuple[int, Callable[[], None]]] = {}
+    def __init__(self, seconds: float, callback: Callable[[Item], None]) -> None:
+        self._seconds = seconds / _TICKS
+        self._callback = callback
+        self._items: dict[Item, int] = {}
         self._now = 0
         self._timer: asyncio.TimerHandle | None = None
 
-    def add(self, key: Hashable, callback: Callable[[], None]) -> None:
-        """Call back once, unless it is taken out before."""
-        self._entries[key] = (self._now + 5, callback)
+    def add(self, item: Item) -> None:
+        """Call back once for the item, unless it is discarded before."""
+        self._items[item] = self._now + _TICKS + 1
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self._seconds, self._tick)
 
-    def discard(self, key: Hashable) -> None:
-        """Do not call back any more."""
-        self._entries.pop(key, None)
+    def discard(self, item: Item) -> None:
+        """Do not call back for the item any more."""
+        self._items.pop(item, None)
 
     def _tick(self) -> None:
         self._now += 1
-        due = [(key, callback) for key, (end, callback) in self._entries.items() if end <= self._now]
-        for key, callback in due:
-            if self._entries.pop(key, None) is not None:
-                callback()
-        if self._entries:
+        due = [item for item, end in self._items.items() if end <= self._now]
+        for item in due:
+            if self._items.pop(item, None) is not None:
+                self._callback(item)
+        if self._items:
             self._timer = asyncio.get_running_loop().call_later(self._seconds, self._tick)
         else:
             self._timer = None

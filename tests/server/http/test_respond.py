@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dovetail import Context, Server
-from dovetail.server.http import inline_call
+from dovetail.server.http import respond
 from dovetail.transports.http.server import event_stream
 from tests.support.http import serving
 from tests.support.raw_http import (
@@ -90,7 +90,7 @@ class TestJsonOrEvents:
             assert text_of(last) == "logged"
 
     async def test_a_call_that_takes_long_turns_into_a_stream(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(inline_call, "LONG_SECONDS", 0.05)
+        monkeypatch.setattr(respond, "STREAM_SECONDS", 0.05)
         monkeypatch.setattr(event_stream, "KEEP_ALIVE_SECONDS", 0.02)
         async with workshop() as (server, site, _):
             answer = await site.call("wait")
@@ -103,7 +103,7 @@ class TestJsonOrEvents:
     async def test_a_client_that_takes_no_events_gets_json_however_long_it_takes(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(inline_call, "LONG_SECONDS", 0.02)
+        monkeypatch.setattr(respond, "STREAM_SECONDS", 0.02)
         async with workshop() as (server, site, _):
             message = modern("tools/call", meta={"progressToken": 1}, name="tell_and_wait", arguments={})
             asking = asyncio.create_task(site.post(message, {**modern_headers(message), "Accept": JSON}))
@@ -271,11 +271,11 @@ class TestListening:
         async with workshop() as (server, site, endpoint):
             stream = await listen(site, toolsListChanged=True)
             await stream.message()
-            before = len(server._sessions)
+            before = len(server._core._sessions)
             stream.line.abort()
-            await until(lambda: len(server._sessions) == before - 1)
+            await until(lambda: len(server._core._sessions) == before - 1)
             server.notify_tools_changed()
-            await until(lambda: not endpoint._exchanges._listening)
+            await until(lambda: not endpoint._router._subscribers)
 
     async def test_progress_of_a_call_is_not_heard_by_who_listens(self) -> None:
         async with workshop() as (server, site, _):

@@ -1,0 +1,125 @@
+"""JSON-RPC peer without I/O: what has to be done about each message that arrives.
+
+Both sides of a connection are peers: each serves requests of the other and correlates the answers to its own. A `Peer`
+holds the two tables of what is in flight and classifies messages by them; whoever drives it keeps calls in `incoming`
+and requests in `outgoing`, and does the I/O.
+
+Duplicate ids are refused (basic, "Requests": an id must not be reused within a session). A cancellation of a request
+that is unknown or has ended is ignored (cancellation, "Error Handling").
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
+
+from dovetail.wire import codec
+from dovetail.wire.jsonrpc import Failure, Id, Invalid, Message, Notification, Request, Response
+
+from .errors import INTERNAL_ERROR, INVALID_REQUEST, ProtocolError
+
+MAX_IN_FLIGHT = 512
+"""Requests served at once on one connection; more are refused."""
+
+CANCELLED = "notifications/cancelled"
+PROGRESS = "notifications/progress"
+
+CallT = TypeVar("CallT")
+SentT = TypeVar("SentT")
+
+
+class Action(enum.Enum):
+    """The ways in which a message is handled."""
+
+    SERVE = "serve the request"
+    REFUSE_DUPLICATE = "refuse a request whose id is in flight"
+    REFUSE_EXCESS = "refuse a request above the bound"
+    CANCEL = "cancel a call of the peer"
+    PROGRESS = "report progress of a request of ours"
+    NOTIFY = "hand over a notification"
+    RESOLVE = "resolve a request of ours"
+    FAIL = "fail a request of ours"
+    FAIL_UNREADABLE = "fail a request of ours whose answer cannot be read"
+    REJECT = "answer a message that is no valid request with an error"
+
+
+_BY_TYPE: dict[type, Action] = {Response: Action.RESOLVE, Failure: Action.FAIL}
+_BY_METHOD = {CANCELLED: Action.CANCEL, PROGRESS: Action.PROGRESS}
+
+
+class Peer(Generic[CallT, SentT]):
+    """The requests in flight in both directions of one connection."""
+
+    __slots__ = ("_last_id", "incoming", "max_in_flight", "outgoing")
+
+    def __init__(self, max_in_flight: int = MAX_IN_FLIGHT) -> None:
+        self.incoming: dict[Id, CallT] = {}
+        """Requests of the other side that are being served."""
+        self.outgoing: dict[Id, SentT] = {}
+        """Requests of ours that have no answer yet."""
+        self.max_in_flight = max_in_flight
+        self._last_id = 0
+
+    def next_id(self) -> int:
+        """An id that no request of this connection has had."""
+        self._last_id += 1
+        return self._last_id
+
+    def receive(self, message: Message) -> Action:
+        """Classify one message; nothing is changed by it."""
+        if isinstance(message, Request):
+            if message.id in self.incoming:
+                return Action.REFUSE_DUPLICATE
+            return Action.SERVE if len(self.incoming) < self.max_in_flight else Action.REFUSE_EXCESS
+        if isinstance(message, Notification):
+            action = _BY_METHOD.get(message.method, Action.NOTIFY)
+            # An extension or a subscription may have use for a cancellation that no call is meant by.
+            return Action.NOTIFY if action is Action.CANCEL and self.cancelled(message.params) is None else action
+        if isinstance(message, Invalid):
+            ours = message.reply or (message.bare and message.id in self.outgoing)
+            return Action.FAIL_UNREADABLE if ours else Action.REJECT
+        return _BY_TYPE[type(message)]
+
+    def cancelled(self, params: dict[str, Any]) -> CallT | None:
+        """The call that a cancellation names; None for one that is unknown or has ended."""
+        id = params.get("requestId")
+        return self.incoming.get(id) if type(id) is int or type(id) is str else None
+
+    def refusal(self, action: Action, id: Id) -> ProtocolError:
+        """The error for a request that is not served."""
+        if action is Action.REFUSE_DUPLICATE:
+            return ProtocolError(INVALID_REQUEST, f"A request with id {id!r} is in flight already")
+        return ProtocolError(INTERNAL_ERROR, f"More than {self.max_in_flight} requests are in flight")
+
+
+class BatchReply:
+    """The answers to a batch, complete when every request of it has ended (2025-03-26, "Batching")."""
+
+    __slots__ = ("_answers", "_missing", "_sealed")
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self._answers: list[bytes] = []
+        self._missing = sum(isinstance(message, Request | Invalid) for message in messages)
+        self._sealed = False
+
+    def add(self, answer: bytes | None) -> bool:
+        """One request has ended, with an answer or without one; True if that completes the batch."""
+        self._missing -= 1
+        if answer is not None:
+            self._answers.append(answer)
+        return self.complete
+
+    def seal(self) -> bool:
+        """Every message of the batch has been handed out; True if it is complete already."""
+        self._sealed = True
+        return self.complete
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is missing any more."""
+        return self._sealed and self._missing <= 0
+
+    def encode(self) -> bytes | None:
+        """The answers as one JSON array; None where nothing was to be answered."""
+        return codec.batch(self._answers) if self._answers else None

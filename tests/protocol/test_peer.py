@@ -1,0 +1,86 @@
+"""The JSON-RPC peer without I/O: each message leads to one action, judged by what is in flight."""
+
+import pytest
+
+from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_REQUEST
+from dovetail.protocol.peer import CANCELLED, PROGRESS, Action, BatchReply, Peer
+from dovetail.wire.jsonrpc import Failure, Invalid, Message, Notification, Request, Response
+
+
+def busy() -> Peer[str, str]:
+    """A peer that serves the request 1 and has sent the request 7."""
+    peer: Peer[str, str] = Peer(max_in_flight=2)
+    peer.incoming[1] = "call 1"
+    peer.outgoing[7] = "request 7"
+    return peer
+
+
+@pytest.mark.parametrize(
+    ("message", "action"),
+    [
+        (Request(2, "ping", {}), Action.SERVE),
+        (Request("1", "ping", {}), Action.SERVE),
+        (Request(1, "ping", {}), Action.REFUSE_DUPLICATE),
+        (Response(7, {}), Action.RESOLVE),
+        (Failure(7, -1, "no"), Action.FAIL),
+        (Notification("notifications/initialized", {}), Action.NOTIFY),
+        (Notification(PROGRESS, {"progressToken": 7}), Action.PROGRESS),
+        (Notification(CANCELLED, {"requestId": 1}), Action.CANCEL),
+        (Notification(CANCELLED, {"requestId": 2}), Action.NOTIFY),
+        (Notification(CANCELLED, {"requestId": [1]}), Action.NOTIFY),
+        (Notification(CANCELLED, {}), Action.NOTIFY),
+        (Invalid(None, INVALID_REQUEST, "no"), Action.REJECT),
+        (Invalid(7, INVALID_REQUEST, "no result", reply=True), Action.FAIL_UNREADABLE),
+        (Invalid(7, INVALID_REQUEST, "no method", bare=True), Action.FAIL_UNREADABLE),
+        (Invalid(8, INVALID_REQUEST, "no method", bare=True), Action.REJECT),
+    ],
+)
+def test_every_message_leads_to_one_action(message: Message, action: Action) -> None:
+    assert busy().receive(message) is action
+
+
+def test_a_request_above_the_bound_is_refused_with_the_bound() -> None:
+    peer = busy()
+    peer.incoming[2] = "call 2"
+    assert peer.receive(Request(3, "ping", {})) is Action.REFUSE_EXCESS
+    error = peer.refusal(Action.REFUSE_EXCESS, 3)
+    assert (error.code, error.message) == (INTERNAL_ERROR, "More than 2 requests are in flight")
+
+
+def test_a_duplicate_is_refused_with_its_id() -> None:
+    error = busy().refusal(Action.REFUSE_DUPLICATE, 1)
+    assert (error.code, error.message) == (INVALID_REQUEST, "A request with id 1 is in flight already")
+
+
+def test_a_cancellation_finds_its_call_by_id_and_type() -> None:
+    peer = busy()
+    assert peer.cancelled({"requestId": 1}) == "call 1"
+    assert peer.cancelled({"requestId": "1"}) is None
+    assert peer.cancelled({"requestId": True}) is None
+
+
+def test_ids_are_never_used_twice() -> None:
+    peer = busy()
+    assert [peer.next_id() for _ in range(3)] == [1, 2, 3]
+
+
+class TestBatchReply:
+    BATCH = (Request(1, "a", {}), Notification("b", {}), Request(2, "c", {}), Invalid(None, INVALID_REQUEST, "no"))
+
+    def test_a_batch_is_complete_when_it_is_sealed_and_every_request_has_ended(self) -> None:
+        reply = BatchReply(self.BATCH)
+        assert not reply.add(b"1")
+        assert not reply.seal()
+        assert not reply.add(None)
+        assert reply.add(b"3")
+        assert reply.encode() == b"[1,3]"
+
+    def test_a_batch_that_ends_while_it_is_read_waits_for_the_seal(self) -> None:
+        reply = BatchReply(self.BATCH[:1])
+        assert not reply.add(b"1")
+        assert reply.seal()
+
+    def test_a_batch_of_notifications_has_no_answer(self) -> None:
+        reply = BatchReply(self.BATCH[1:2])
+        assert reply.seal()
+        assert reply.encode() is None
