@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dovetail import Client, Host, HttpOptions, Server
+from dovetail import Client, Context, Host, HttpOptions, Server
 from dovetail.server.features.prompts import PromptOptions
 from dovetail.server.features.resources import ResourceOptions
 from dovetail.server.features.tools import ToolOptions
@@ -22,7 +22,12 @@ OPTIONS: dict[str, Callable[..., Any]] = {
     "HttpOptions": HttpOptions,
 }
 TYPED = {"Options of tools": ToolOptions, "Options of resources": ResourceOptions, "Options of prompts": PromptOptions}
-MEMBERS: dict[str, type] = {"Methods of Client": Client, "Methods of Host": Host}
+MEMBERS: dict[str, type] = {
+    "Methods of Server": Server,
+    "Context": Context,
+    "Methods of Client": Client,
+    "Methods of Host": Host,
+}
 
 
 def rows(heading: str) -> list[list[str]]:

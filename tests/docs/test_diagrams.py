@@ -24,6 +24,18 @@ def test_the_page_shows_every_diagram() -> None:
     assert set(re.findall(r"!\[[^\]]+\]\(diagrams/([\w-]+\.svg)\)", PAGE)) == set(generate.diagrams())
 
 
+def test_every_module_on_the_path_of_a_request_exists() -> None:
+    for _, _, module, _ in generate.STEPS:
+        path = generate.SOURCE / module.removesuffix("/*")
+        assert path.is_dir() or path.with_suffix(".py").exists(), module
+
+
+def test_every_object_of_a_call_is_a_class() -> None:
+    source = "".join(path.read_text() for path in generate.SOURCE.rglob("*.py"))
+    for name in generate.OBJECTS:
+        assert len(re.findall(rf"^class {name}\b", source, re.MULTILINE)) == 1, name
+
+
 def test_the_packages_are_those_of_the_import_contract() -> None:
     drawn = [name for row in generate.layers() for name in row]
     assert sorted(drawn) == sorted(path.parent.name for path in generate.SOURCE.glob("*/__init__.py"))

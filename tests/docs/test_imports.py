@@ -12,7 +12,6 @@ from tests.docs.test_blocks import PAGES, ROOT, blocks
 PACKAGE = Path(dovetail.__file__).parent
 EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
 INSIDE = {
-    "transports.md": {"dovetail.server.run.sockets"},
     "story.py": {"dovetail.cli.chat.app", "dovetail.cli.chat.ui.line_ui", "dovetail.cli.terminal.terminal"},
 }
 """The demonstration plays the terminal application itself, which has no public interface in Python."""
