@@ -2,7 +2,7 @@
 
 import pytest
 
-from dovetail.protocol.mrtr import Entry, Journal, JournalMismatch, binding, digest
+from dovetail.protocol.mrtr import Journal, JournalEntry, JournalMismatch, digest, state_binding
 
 
 def test_a_digest_names_what_is_said() -> None:
@@ -32,7 +32,7 @@ def test_a_key_by_hand_is_used_once_in_a_call() -> None:
 
 
 def test_an_answer_is_found_only_for_the_same_question() -> None:
-    journal = Journal({"pay": Entry("pay 10", "yes")})
+    journal = Journal({"pay": JournalEntry("pay 10", "yes")})
     entry = journal.find("pay", "pay 10")
     assert entry is not None and entry.value == "yes"
     assert journal.find("else", "pay 10") is None
@@ -41,7 +41,7 @@ def test_an_answer_is_found_only_for_the_same_question() -> None:
 
 
 def test_steps_are_not_input_responses() -> None:
-    journal = Journal({"a": Entry("a"), "b": Entry("b", step=True)})
+    journal = Journal({"a": JournalEntry("a"), "b": JournalEntry("b", step=True)})
     assert journal.answers() == {"a"}
 
 
@@ -51,18 +51,18 @@ PARAMS = {"name": "book", "arguments": {"city": "Lima", "days": 3}}
 @pytest.mark.parametrize(
     "other",
     [
-        binding("bob", "tools/call", PARAMS),
-        binding(None, "tools/call", PARAMS),
-        binding("ann", "prompts/get", PARAMS),
-        binding("ann", "tools/call", {**PARAMS, "name": "other"}),
-        binding("ann", "tools/call", {**PARAMS, "arguments": {"city": "Lima", "days": 4}}),
-        binding("ann", "tools/call", {"name": "book"}),
+        state_binding("bob", "tools/call", PARAMS),
+        state_binding(None, "tools/call", PARAMS),
+        state_binding("ann", "prompts/get", PARAMS),
+        state_binding("ann", "tools/call", {**PARAMS, "name": "other"}),
+        state_binding("ann", "tools/call", {**PARAMS, "arguments": {"city": "Lima", "days": 4}}),
+        state_binding("ann", "tools/call", {"name": "book"}),
     ],
 )
 def test_a_state_is_bound_to_who_asks_for_what(other: bytes) -> None:
-    assert binding("ann", "tools/call", PARAMS) != other
+    assert state_binding("ann", "tools/call", PARAMS) != other
 
 
 def test_the_fields_of_a_retry_are_not_part_of_the_binding() -> None:
     retry = {**PARAMS, "_meta": {"progressToken": 1}, "inputResponses": {"a": {}}, "requestState": "s"}
-    assert binding("ann", "tools/call", retry) == binding("ann", "tools/call", PARAMS)
+    assert state_binding("ann", "tools/call", retry) == state_binding("ann", "tools/call", PARAMS)

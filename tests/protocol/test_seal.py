@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dovetail.protocol.errors import INVALID_PARAMS, LocalError, ProtocolError
-from dovetail.protocol.seal import LONGEST, KeyRing
+from dovetail.protocol.seal import MAX_SEALED, KeyRing
 
 OLD, NEW, OTHER = b"o" * 16, b"n" * 32, b"x" * 16
 
@@ -61,7 +61,7 @@ def test_a_state_bound_to_another_request_is_refused() -> None:
 
 
 def test_one_that_is_too_long_is_not_even_looked_at() -> None:
-    assert refuses(KeyRing([OLD]), "A" * (LONGEST + 1))
+    assert refuses(KeyRing([OLD]), "A" * (MAX_SEALED + 1))
 
 
 def test_keys_rotate() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.protocol.subscriptions import above, covering, covers, includes_list, unacknowledged
+from dovetail.protocol.subscriptions import ancestors, covering, covers, includes_list, unacknowledged
 from dovetail.types.messages import SubscriptionFilter
 
 COVERED = [
@@ -32,17 +32,17 @@ APART = [
 @pytest.mark.parametrize(("watched", "uri"), COVERED)
 def test_sub_resources_are_covered(watched: str, uri: str):
     assert covers(watched, uri)
-    assert watched in set(above(uri))
+    assert watched in set(ancestors(uri))
 
 
 @pytest.mark.parametrize(("watched", "uri"), APART)
 def test_other_resources_are_not_covered(watched: str, uri: str):
     assert not covers(watched, uri)
-    assert watched not in set(above(uri))
+    assert watched not in set(ancestors(uri))
 
 
 def test_all_that_are_above_one():
-    assert list(above("x://a/b?c")) == ["x://a/b?c", "x://a/b?", "x://a/b", "x://a/", "x://a"]
+    assert list(ancestors("x://a/b?c")) == ["x://a/b?c", "x://a/b?", "x://a/b", "x://a/", "x://a"]
 
 
 uris = st.builds(
@@ -52,7 +52,7 @@ uris = st.builds(
 
 @given(uris, uris)
 def test_ancestors_and_covers_agree(watched: str, uri: str):
-    assert covers(watched, uri) == (watched in set(above(uri)))
+    assert covers(watched, uri) == (watched in set(ancestors(uri)))
 
 
 def test_the_subscriptions_that_cover_a_uri_come_most_specific_first() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dovetail.protocol.errors import HEADER_MISMATCH, ConnectionLost, DovetailError, RemoteError, SessionEnded
-from dovetail.runtime.rate_limit import Bucket
+from dovetail.runtime.rate_limit import TokenBucket
 from dovetail.types.tools import Tool
 
 _IDEMPOTENT = frozenset(
@@ -68,7 +68,7 @@ class RestartPolicy:
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
-        self._bucket = Bucket(1 / RESTART_SECONDS, RESTART_BURST)
+        self._bucket = TokenBucket(1 / RESTART_SECONDS, RESTART_BURST)
 
     def count(self, reason: str | None) -> None:
         """Count one restart; raises `ConnectionLost` above the rate."""

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from dovetail.protocol.errors import Timeout
 from dovetail.runtime.middleware import Exchange, Proceed
-from dovetail.runtime.rate_limit import Buckets, too_many
+from dovetail.runtime.rate_limit import TokenBuckets, rate_limit_error
 
 Key: TypeAlias = "Callable[[Exchange], Hashable]"
 
@@ -24,7 +24,7 @@ class RateLimit:
     def __init__(
         self, rate: float, *, burst: float | None = None, key: Key | None = None, patience: float = 30.0
     ) -> None:
-        self._buckets = Buckets(rate, max(1.0, rate) if burst is None else burst)
+        self._buckets = TokenBuckets(rate, max(1.0, rate) if burst is None else burst)
         self._key = key or _principal
         self._patience = patience
 
@@ -34,7 +34,7 @@ class RateLimit:
         began = time.monotonic()
         while (wait := self._buckets.take(key, time.monotonic())) > 0:
             if exchange.way == "in":
-                raise too_many("requests", wait)
+                raise rate_limit_error("requests", wait)
             if time.monotonic() - began + wait > self._patience:
                 raise Timeout(
                     f"{exchange.method} would wait longer than {self._patience:g} s for the rate limit (patience)"

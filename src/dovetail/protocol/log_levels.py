@@ -11,6 +11,6 @@ LEVELS: tuple[LogLevel, ...] = get_args(LogLevel)
 _SEVERITIES = {level: severity for severity, level in enumerate(LEVELS)}
 
 
-def reaches(level: str, threshold: str) -> bool:
+def is_at_least(level: str, threshold: str) -> bool:
     """True if a message of this level is at least as severe as the threshold."""
     return _SEVERITIES[level] >= _SEVERITIES[threshold]

@@ -23,7 +23,7 @@ class JournalMismatch(DovetailError):
     """The handler made another input request under a key than it did before; the message names the key."""
 
 
-class Entry(msgspec.Struct, array_like=True):
+class JournalEntry(msgspec.Struct, array_like=True):
     """An input response, or the outcome of a step."""
 
     digest: str
@@ -32,21 +32,21 @@ class Entry(msgspec.Struct, array_like=True):
     step: bool = False
 
 
-class Asked(msgspec.Struct, array_like=True, frozen=True):
+class PendingInput(msgspec.Struct, array_like=True, frozen=True):
     """An input request without a response yet: its method, and the digest of its content."""
 
     method: str
     digest: str = ""
 
 
-class Record(msgspec.Struct):
+class CallState(msgspec.Struct):
     """The content of a sealed request state."""
 
     id: str
     expires: float
     round: int
-    journal: dict[str, Entry]
-    asked: dict[str, Asked]
+    journal: dict[str, JournalEntry]
+    asked: dict[str, PendingInput]
     by_hand: bool = False
     """The handler returned `InputRequired` itself, instead of calling `ctx.elicit` and the like."""
     state: str | None = None
@@ -58,7 +58,7 @@ class Record(msgspec.Struct):
 class Journal:
     """The input responses and step outcomes of one call over all its rounds."""
 
-    def __init__(self, entries: dict[str, Entry] | None = None) -> None:
+    def __init__(self, entries: dict[str, JournalEntry] | None = None) -> None:
         self.entries = entries if entries is not None else {}
         self._occurrences: dict[str, int] = {}
 
@@ -75,7 +75,7 @@ class Journal:
             raise JournalMismatch(f"The key {given!r} was used twice in one call; give each input request its own")
         return base if count == 0 else f"{base}.{count}"
 
-    def find(self, key: str, digest: str) -> Entry | None:
+    def find(self, key: str, digest: str) -> JournalEntry | None:
         """The entry under a key, or None; raises `JournalMismatch` if it belongs to a request with another digest."""
         entry = self.entries.get(key)
         if entry is not None and entry.digest != digest:
@@ -84,7 +84,7 @@ class Journal:
             )
         return entry
 
-    def write(self, key: str, entry: Entry) -> None:
+    def write(self, key: str, entry: JournalEntry) -> None:
         """Add an input response or a step outcome."""
         self.entries[key] = entry
 
@@ -96,7 +96,7 @@ def digest(*parts: object, size: int = 16) -> str:
     return blake2b(msgspec.json.encode(parts, order="deterministic"), digest_size=size).hexdigest()
 
 
-def binding(principal: str | None, method: str, params: dict[str, Any]) -> bytes:
+def state_binding(principal: str | None, method: str, params: dict[str, Any]) -> bytes:
     """The data that a request state is bound to: principal, method and arguments (mrtr, "Server Requirements")."""
     bound_params = {key: value for key, value in params.items() if key not in _UNBOUND_PARAMS}
     return msgspec.json.encode([principal, method, digest(bound_params, size=32)])

@@ -13,7 +13,7 @@ from .errors import INVALID_PARAMS, LocalError, ProtocolError
 _FORMAT = b"\x01"
 _KEY_ID = 8
 _NONCE = 12
-LONGEST = 4 * 1024 * 1024
+MAX_SEALED = 4 * 1024 * 1024
 """The longest sealed state in characters; longer ones are refused."""
 
 
@@ -45,17 +45,17 @@ class KeyRing:
         from cryptography.exceptions import InvalidTag
 
         try:
-            raw = urlsafe_b64decode(text + "=" * (-len(text) % 4)) if len(text) <= LONGEST else b""
+            raw = urlsafe_b64decode(text + "=" * (-len(text) % 4)) if len(text) <= MAX_SEALED else b""
         except (Base64Error, ValueError):
             raw = b""
         head, nonce = raw[: 1 + _KEY_ID], raw[1 + _KEY_ID : 1 + _KEY_ID + _NONCE]
         key = self._derived().get(head[1:])
         if head[:1] != _FORMAT or key is None or len(nonce) < _NONCE:
-            raise refused()
+            raise invalid_state()
         try:
             return _cipher(key).decrypt(nonce, raw[1 + _KEY_ID + _NONCE :], head + bound)
         except InvalidTag:
-            raise refused() from None
+            raise invalid_state() from None
 
     def _derived(self) -> dict[bytes, bytes]:
         if self._keys is None:
@@ -66,7 +66,7 @@ class KeyRing:
         return self._keys
 
 
-def refused() -> ProtocolError:
+def invalid_state() -> ProtocolError:
     """The error for every invalid state: one text for all reasons, so that an attacker learns nothing."""
     return ProtocolError(INVALID_PARAMS, "The request state is not valid for this request, or has expired")
 

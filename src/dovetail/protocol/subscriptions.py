@@ -16,7 +16,7 @@ ListKind: TypeAlias = Literal["tools", "resources", "prompts"]
 _SEPARATORS = "/?#"
 
 
-def above(uri: str) -> Iterator[str]:
+def ancestors(uri: str) -> Iterator[str]:
     """The URI itself and all those it is a sub-resource of, with and without a final separator."""
     yield uri
     root = _root(uri)
@@ -39,7 +39,7 @@ def covers(subscribed: str, uri: str) -> bool:
 
 def covering(subscribed: Container[str], uri: str) -> list[str]:
     """The subscribed URIs that cover a URI, the most specific first."""
-    return [each for each in above(uri) if each in subscribed]
+    return [each for each in ancestors(uri) if each in subscribed]
 
 
 def includes_list(wanted: SubscriptionFilter, kind: ListKind) -> bool:

@@ -11,7 +11,7 @@ TOO_MANY_REQUESTS = 429
 """Error code for a request over a rate limit. MCP defines none, and wants one outside the range of JSON-RPC."""
 
 
-class Bucket:
+class TokenBucket:
     """A token bucket: `burst` at once, then `rate` per second."""
 
     __slots__ = ("_burst", "_left", "_rate", "_since")
@@ -35,14 +35,14 @@ class Bucket:
         return (1 - self._left) / self._rate
 
 
-class Buckets:
+class TokenBuckets:
     """A token bucket for each key; beyond a bound, the least recently used one is dropped."""
 
     def __init__(self, rate: float, burst: float, most: int = 10_000) -> None:
-        Bucket(rate, burst)  # raises for invalid values now, not at the first request
+        TokenBucket(rate, burst)  # raises for invalid values now, not at the first request
         self._rate = rate
         self._burst = burst
-        self._buckets = BoundedDict[Hashable, Bucket](most)
+        self._buckets = BoundedDict[Hashable, TokenBucket](most)
 
     def __len__(self) -> int:
         return len(self._buckets)
@@ -51,11 +51,11 @@ class Buckets:
         """The same as `TokenBucket.take`, for a key."""
         bucket = self._buckets.get_and_refresh(key)
         if bucket is None:
-            bucket = self._buckets[key] = Bucket(self._rate, self._burst)
+            bucket = self._buckets[key] = TokenBucket(self._rate, self._burst)
         return bucket.take(now)
 
 
-def too_many(what: str, seconds: float) -> ProtocolError:
+def rate_limit_error(what: str, seconds: float) -> ProtocolError:
     """The error for a request over a limit, with the time to wait."""
     wait = max(1, round(seconds * 1000))
     return ProtocolError(TOO_MANY_REQUESTS, f"Too many {what}; try again in {wait} ms", {"retryAfterMs": wait})

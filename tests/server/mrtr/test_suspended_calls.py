@@ -412,7 +412,7 @@ async def test_what_does_not_fit_the_form_fails_the_call_in_words() -> None:
 
 
 async def test_a_state_that_would_be_too_large_ends_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LONGEST", 300)
+    monkeypatch.setattr(module, "MAX_SEALED", 300)
     shop = Shop()
     async with asked(shop.server) as client:
         call = Rounds(client, "tools/call", {"name": "book", "arguments": {}})

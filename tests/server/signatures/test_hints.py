@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dovetail.protocol.errors import LocalError
-from dovetail.server.signatures.hints import REQUIRED, look
+from dovetail.server.signatures.hints import REQUIRED, inspect_callable
 
 
 class Context: ...
@@ -22,7 +22,7 @@ def test_a_signature_is_inspected_completely():
         """What it does."""
         return True
 
-    shape = look(fn, Context)
+    shape = inspect_callable(fn, Context)
     assert shape.name.endswith("fn")
     assert [(p.name, p.hint, p.default) for p in shape.parameters] == [
         ("a", int, REQUIRED), ("b", Any, "x"), ("c", float | None, None),
@@ -35,13 +35,13 @@ def test_a_signature_is_inspected_completely():
 def test_none_as_a_default_allows_none():
     def fn(a: int = None, b: Any = None, c: None = None): ...  # noqa: RUF013  # pyright: ignore[reportArgumentType]
 
-    assert [p.hint for p in look(fn, Context).parameters] == [int | None, Any, type(None)]
+    assert [p.hint for p in inspect_callable(fn, Context).parameters] == [int | None, Any, type(None)]
 
 
 def test_partials_inside_partials():
     def fn(a: int, b: int, c: int): ...
 
-    shape = look(functools.partial(functools.partial(fn, 1), c=3), Context)
+    shape = inspect_callable(functools.partial(functools.partial(fn, 1), c=3), Context)
     assert [p.name for p in shape.parameters] == ["b"]
 
 
@@ -49,7 +49,7 @@ def test_annotations_that_hold_forward_references():
     def fn(a, b): ...
 
     fn.__annotations__ = {"a": list["Context"], "b": "int | None"}
-    shape = look(fn, str)
+    shape = inspect_callable(fn, str)
     assert [p.hint for p in shape.parameters] == [list[Context], int | None]
 
 
@@ -64,7 +64,7 @@ def test_a_closure_still_knows_its_names_when_its_scope_is_gone():
     fn, _ = scope()
     # Nobody keeps the name: only the annotation's text is left.
     with pytest.raises(LocalError, match="its names must exist when the function is registered"):
-        look(fn, int)
+        inspect_callable(fn, int)
 
 
 def test_an_annotation_that_is_no_expression():
@@ -72,9 +72,9 @@ def test_an_annotation_that_is_no_expression():
 
     fn.__annotations__ = {"a": "1 +"}
     with pytest.raises(LocalError, match=r"the annotation of a cannot be read|annotation '1 \+' of a cannot"):
-        look(fn, Context)
+        inspect_callable(fn, Context)
 
 
 def test_builtins_without_a_signature():
     with pytest.raises(LocalError, match=r"has no signature that can be read|by position only"):
-        look(dict.get, Context)
+        inspect_callable(dict.get, Context)

@@ -12,7 +12,7 @@ import pytest
 
 from dovetail.protocol.errors import LocalError
 from dovetail.server.signatures.binding import BadResult
-from dovetail.server.signatures.results import by_schema, data_hint, plain, schema_and_check
+from dovetail.server.signatures.results import by_schema, data_hint, json_builtins, schema_and_check
 from dovetail.types.client_features import InputRequired
 from dovetail.types.content import Text
 
@@ -68,7 +68,7 @@ def test_results_that_json_cannot_represent_are_refused():
 
 
 def test_plain_knows_what_people_return():
-    assert plain({"m": Model(name="a"), "p": pathlib.PurePosixPath("a/b"), "t": (1, 2), 3: {4}}) == {
+    assert json_builtins({"m": Model(name="a"), "p": pathlib.PurePosixPath("a/b"), "t": (1, 2), 3: {4}}) == {
         "m": {"name": "a"}, "p": "a/b", "t": [1, 2], "3": [4],
     }  # fmt: skip
 

@@ -21,7 +21,7 @@ from dovetail.policy.actions import Action, ActionKind
 from dovetail.policy.approval_questions import RootsQuestion, SamplingAnswerQuestion, SamplingQuestion
 from dovetail.policy.inspection.url_checks import url_concerns, url_problem
 from dovetail.protocol.errors import DovetailError, Refused
-from dovetail.runtime.rate_limit import Bucket
+from dovetail.runtime.rate_limit import TokenBucket
 from dovetail.text.redact import is_secret
 from dovetail.types.client_features import CreateMessageParams, CreateMessageResult, ElicitResult, SamplingMessage
 from dovetail.types.serialization import dump
@@ -66,7 +66,7 @@ class ServerRequestHandlers:
         self._roots = context.roots
         self._on_context = context.on_context
         self._turns = asyncio.Semaphore(_MAX_SAMPLING)
-        self._rate = Bucket(context.limits.questions_per_second, 2 * context.limits.max_questions)
+        self._rate = TokenBucket(context.limits.questions_per_second, 2 * context.limits.max_questions)
         self._too_often = False
 
     def options(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from dovetail.host.limits import Limits
 from dovetail.host.running_work import RunningWork
 from dovetail.policy.actions import Action
 from dovetail.protocol.errors import ConnectionLost
-from dovetail.runtime.rate_limit import Buckets
+from dovetail.runtime.rate_limit import TokenBuckets
 
 from .bounded_client import BoundedClient, ListKind, ServerFeatures
 from .definition_watch import MAX_ASKED, MAX_BURST, DefinitionWatch
@@ -49,7 +49,7 @@ class ServerController:
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
         self._launcher = context.launcher
-        self._misbehaviour = Buckets(context.limits.changes_per_second, MAX_BURST)
+        self._misbehaviour = TokenBuckets(context.limits.changes_per_second, MAX_BURST)
         self.servers: dict[str, ServerSupervisor] = {}
         self.definitions = DefinitionWatch(
             self.servers, context.consent, context.review, context.emit, self.misbehaved, context.limits

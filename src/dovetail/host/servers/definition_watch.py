@@ -15,7 +15,7 @@ from dovetail.host.running_work import Stopped
 from dovetail.policy.actions import Action
 from dovetail.policy.review import Finding
 from dovetail.protocol.errors import DovetailError, Refused
-from dovetail.runtime.rate_limit import Buckets
+from dovetail.runtime.rate_limit import TokenBuckets
 
 from .bounded_client import ServerFeatures
 from .supervisor import ServerSupervisor
@@ -46,7 +46,7 @@ class DefinitionWatch:
         self._review = review
         self._emit = emit
         self._report_misbehaviour = report_misbehaviour
-        self._changes = Buckets(limits.changes_per_second, MAX_BURST)
+        self._changes = TokenBuckets(limits.changes_per_second, MAX_BURST)
         self._unrecorded: set[str] = set()
         """Servers whose definitions change faster than is recorded."""
         self._asking: dict[str, asyncio.Task[None]] = {}

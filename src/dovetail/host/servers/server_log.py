@@ -15,7 +15,7 @@ import msgspec
 from dovetail.host.events import HostEvent, LogLine, OnEvent, TrafficLine
 from dovetail.host.limits import Limits
 from dovetail.policy.known_secrets import KnownSecrets
-from dovetail.runtime.rate_limit import Bucket
+from dovetail.runtime.rate_limit import TokenBucket
 from dovetail.text.sanitize import clean_text
 
 _OVERHEAD = 200
@@ -61,7 +61,7 @@ class ServerLog:
         self._lines: ByteBoundedDeque[LogLine] = ByteBoundedDeque(limits.log_bytes)
         self._messages: ByteBoundedDeque[TrafficLine] = ByteBoundedDeque(limits.traffic_bytes)
         self._secrets = KnownSecrets()
-        self._events = Bucket(limits.events_per_second, limits.events_per_second + 1)
+        self._events = TokenBucket(limits.events_per_second, limits.events_per_second + 1)
         self.heard = time.monotonic()
         """Time of the last message from the server."""
 

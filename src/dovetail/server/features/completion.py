@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, LocalError, ProtocolError
-from dovetail.runtime.rate_limit import Buckets, too_many
+from dovetail.runtime.rate_limit import TokenBuckets, rate_limit_error
 from dovetail.server.context import Context
 from dovetail.server.invocation import Invocation
 from dovetail.server.session import ServerCall
 from dovetail.server.signatures.binding import Binding
-from dovetail.server.signatures.hints import REQUIRED, look
+from dovetail.server.signatures.hints import REQUIRED, inspect_callable
 from dovetail.text.rank import MAX_VALUES, rank_values
 from dovetail.types.messages import CompleteParams, CompleteResult, Completion, PromptReference
 
@@ -30,7 +30,7 @@ class RegisteredCompletion:
     """A function that suggests values: of what was typed and, if it wants, of the arguments settled already."""
 
     def __init__(self, function: Suggest) -> None:
-        shape = look(function, Context)
+        shape = inspect_callable(function, Context)
         names = [parameter.name for parameter in shape.parameters]
         needed = [parameter.name for parameter in shape.parameters if parameter.default is REQUIRED]
         if not names or len(needed) > 2:
@@ -63,7 +63,7 @@ class Completions:
 
     def __init__(self, rate: float) -> None:
         self._functions: dict[tuple[str, str], RegisteredCompletion] = {}
-        self._buckets = Buckets(rate, max(rate, COMPLETIONS_AT_ONCE))
+        self._buckets = TokenBuckets(rate, max(rate, COMPLETIONS_AT_ONCE))
 
     def __bool__(self) -> bool:
         return bool(self._functions)
@@ -82,7 +82,7 @@ class Completions:
         """Count a request; one too many is refused (completion, "Security")."""
         wait = self._buckets.take(key, time.monotonic())
         if wait > 0:
-            raise too_many("completion requests", wait)
+            raise rate_limit_error("completion requests", wait)
 
 
 async def complete(core: ServerCore, call: ServerCall, params: CompleteParams) -> CompleteResult:

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from dovetail.protocol.log_levels import reaches
-from dovetail.runtime.rate_limit import Bucket
+from dovetail.protocol.log_levels import is_at_least
+from dovetail.runtime.rate_limit import TokenBucket
 from dovetail.server.invocation import Invocation
 from dovetail.server.session import ServerCall
 from dovetail.text.redact import redact
@@ -24,7 +24,7 @@ class LogRateLimit:
     """Limit on the messages to one client: those above the rate, or more than it reads, are dropped and counted."""
 
     def __init__(self) -> None:
-        self._bucket = Bucket(MESSAGES_A_SECOND, MESSAGES_AT_ONCE)
+        self._bucket = TokenBucket(MESSAGES_A_SECOND, MESSAGES_AT_ONCE)
         self.dropped = 0
 
     def admits(self, call: ServerCall, now: float) -> bool:
@@ -56,7 +56,7 @@ class Log:
         """Send a message with whatever belongs to it; what looks like a secret is taken out of it."""
         call = self._invocation.call
         threshold = _threshold(call)
-        if call.silent or threshold is None or not reaches(level, threshold):
+        if call.silent or threshold is None or not is_at_least(level, threshold):
             return
         limit = call.session.log_rate
         if not limit.admits(call, time.monotonic()):

@@ -11,7 +11,7 @@ import msgspec
 from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, LocalError, ProtocolError
 from dovetail.server.context import Context
 from dovetail.server.invocation import Invocation
-from dovetail.server.signatures.signature import BadArguments, BadResult, TextBinding, plain, template_binding
+from dovetail.server.signatures.signature import BadArguments, BadResult, TextBinding, json_builtins, template_binding
 from dovetail.types.base import CacheScope
 from dovetail.types.capabilities import Icon
 from dovetail.types.client_features import InputRequired
@@ -114,7 +114,7 @@ class RegisteredResource:
             return [TextContents(uri, value, mime_type=declared or "text/plain")]
         if isinstance(value, (bytes, bytearray)):
             return [BlobContents(uri, bytes(value), mime_type=declared or "application/octet-stream")]
-        text = codec.encode(plain(value)).decode()
+        text = codec.encode(json_builtins(value)).decode()
         return [TextContents(uri, text, mime_type=declared or "application/json")]
 
 

@@ -16,7 +16,7 @@ import msgspec
 from dovetail.protocol.envelope import SUBSCRIPTION_ID
 from dovetail.protocol.errors import INVALID_PARAMS, ProtocolError
 from dovetail.protocol.lifecycle import ServerLifecycle
-from dovetail.protocol.subscriptions import above
+from dovetail.protocol.subscriptions import ancestors
 from dovetail.runtime.call import Call
 from dovetail.transports.base import MessageSink
 from dovetail.types.messages import ListenResult, SubscriptionFilter
@@ -111,7 +111,7 @@ class Subscriptions:
         """Note an update; subscribers of the resource, or of one above it, are notified."""
         if not self._counts:
             return
-        subscribed = [one for one in above(uri) if one in self._counts]
+        subscribed = [one for one in ancestors(uri) if one in self._counts]
         if not subscribed:
             return
         if len(self._updated) < MAX_UNSENT:
@@ -170,10 +170,10 @@ class Subscriptions:
                 _notify(sink, method, {"_meta": {SUBSCRIPTION_ID: id}})
 
     def _send_updated(self, sink: MessageSink, uri: str) -> None:
-        if self._lifecycle.ready and not self._subscribed.isdisjoint(above(uri)):
+        if self._lifecycle.ready and not self._subscribed.isdisjoint(ancestors(uri)):
             _notify(sink, UPDATED, {"uri": uri})
         for id, request in self._requests.items():
-            if not request.call.silent and not request.uris.isdisjoint(above(uri)):
+            if not request.call.silent and not request.uris.isdisjoint(ancestors(uri)):
                 _notify(sink, UPDATED, {"_meta": {SUBSCRIPTION_ID: id}, "uri": uri})
 
     async def _announce_later(self, sink: MessageSink) -> None:

@@ -17,7 +17,7 @@ from dovetail.runtime.concurrency import PerLoopSemaphore
 from dovetail.runtime.thread_pool import ThreadPool
 from dovetail.server.context import Context
 from dovetail.server.invocation import Invocation
-from dovetail.server.signatures.signature import BadArguments, BadResult, ToolBinding, plain, tool_binding
+from dovetail.server.signatures.signature import BadArguments, BadResult, ToolBinding, json_builtins, tool_binding
 from dovetail.types.capabilities import Icon
 from dovetail.types.client_features import InputRequired
 from dovetail.types.content import Content, Text
@@ -152,7 +152,7 @@ def _unpromised(value: Any) -> CallToolResult:
             return CallToolResult([_block(item) for item in items])
     if isinstance(value, Value):
         return CallToolResult([_block(value)])
-    data = plain(value)
+    data = json_builtins(value)
     return CallToolResult([Text(_json(data).decode())], structured_content=data, wrapped=not isinstance(data, dict))
 
 

@@ -7,9 +7,9 @@ from contextvars import ContextVar
 from typing import Any, TypeAlias
 
 from dovetail.protocol.errors import LocalError, StepFailed
-from dovetail.protocol.mrtr import Entry
+from dovetail.protocol.mrtr import JournalEntry
 from dovetail.runtime.thread_pool import ThreadPool
-from dovetail.server.signatures.signature import plain
+from dovetail.server.signatures.signature import json_builtins
 
 Step: TypeAlias = "Callable[[], Awaitable[Any]]"
 
@@ -36,17 +36,17 @@ def refuse_within_step(invocation: object, what: str) -> None:
         raise LocalError(f"{what} cannot be asked inside a step; ask before it, and hand the answer in")
 
 
-async def run_step(step: Step, token: str) -> tuple[Entry, Exception | None]:
+async def run_step(step: Step, token: str) -> tuple[JournalEntry, Exception | None]:
     """Run a step; its outcome as the journal keeps it, and the exception if it failed."""
     try:
         value = await step()
         # Through JSON in every case, so that the handler sees the same now and when it runs again.
-        return Entry(token, plain(value), step=True), None
+        return JournalEntry(token, json_builtins(value), step=True), None
     except Exception as problem:
-        return Entry(token, f"{type(problem).__name__}: {problem}", failed=True, step=True), problem
+        return JournalEntry(token, f"{type(problem).__name__}: {problem}", failed=True, step=True), problem
 
 
-def step_result(name: str, entry: Entry, problem: Exception | None = None) -> Any:
+def step_result(name: str, entry: JournalEntry, problem: Exception | None = None) -> Any:
     """The result of a step; one that failed raises the same failure again."""
     if entry.failed:
         raise StepFailed(f"The step {name!r} failed: {entry.value}") from problem

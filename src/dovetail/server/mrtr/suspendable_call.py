@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, InvalidAnswer, ProtocolError, RemoteError
-from dovetail.protocol.mrtr import Asked, Entry, Journal, digest
+from dovetail.protocol.mrtr import Journal, JournalEntry, PendingInput, digest
 from dovetail.protocol.revisions.revision import Revision
 from dovetail.types.client_features import InputRequest, method_of
 from dovetail.types.serialization import Value
@@ -106,9 +106,9 @@ class SuspendableCall:
         return result
 
     @property
-    def asked(self) -> dict[str, Asked]:
+    def asked(self) -> dict[str, PendingInput]:
         """The open questions."""
-        return {key: Asked(method_of(question), name) for key, (question, name, _) in self._open.items()}
+        return {key: PendingInput(method_of(question), name) for key, (question, name, _) in self._open.items()}
 
     def resume(self, answers: dict[str, tuple[Any, Value]]) -> None:
         """Give the handler answers that came with another request, each raw and as a value; open the next round.
@@ -121,7 +121,7 @@ class SuspendableCall:
         for key in [key for key in self._open if key in answers]:
             _, name, future = self._open.pop(key)
             raw, value = answers[key]
-            self.journal.write(key, Entry(name, raw))
+            self.journal.write(key, JournalEntry(name, raw))
             if not future.done():
                 future.set_result(value)
         if self._resumed is not None:

@@ -16,15 +16,15 @@ from dovetail.protocol.errors import INTERNAL_ERROR, ProtocolError
 from dovetail.protocol.mrtr import (
     MAX_ROUNDS,
     MAX_STATE_SECONDS,
-    Asked,
-    Entry,
+    CallState,
     Journal,
-    Record,
-    binding,
+    JournalEntry,
+    PendingInput,
+    state_binding,
     too_many_rounds,
 )
 from dovetail.protocol.revisions.revision import Revision
-from dovetail.protocol.seal import LONGEST, KeyRing, refused
+from dovetail.protocol.seal import MAX_SEALED, KeyRing, invalid_state
 from dovetail.runtime.connection import CLEAN_UP_SECONDS
 from dovetail.server.invocation import Handle, HandlerServer, Invocation
 from dovetail.server.session import ServerCall
@@ -42,7 +42,7 @@ MAX_USED = 100_000
 """States remembered as used; beyond it the oldest are forgotten, and states as old as them are refused."""
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Record).decode
+_decode = msgspec.json.Decoder(CallState).decode
 
 Answers = dict[str, tuple[Any, Value]]
 """Answers by key, raw and as values."""
@@ -83,7 +83,7 @@ class SuspendedCalls:
         A handler that is not to be kept is cancelled when it asks, and runs again from its journal.
         """
         state, revision = params.request_state, call.terms.revision
-        record = Record("", 0, 0, {}, {}) if state is None else self._open(state, call)
+        record = CallState("", 0, 0, {}, {}) if state is None else self._open(state, call)
         answers = _read_answers(record, params.input_responses or {}, revision)
         if state is not None:
             await self._mark_used(record)
@@ -123,21 +123,21 @@ class SuspendedCalls:
         if stopping:
             await asyncio.wait(stopping, timeout=CLEAN_UP_SECONDS)
 
-    def _open(self, state: str, call: ServerCall) -> Record:
+    def _open(self, state: str, call: ServerCall) -> CallState:
         record = _decode(self._ring.open(state, _bound(call)))
         now = self._clock()
         while self._used and next(iter(self._used.values())) < now:
             self._used.popitem(last=False)
         if record.expires < now or record.expires <= self._forgotten_until or record.id in self._used:
-            raise refused()
+            raise invalid_state()
         return record
 
-    async def _mark_used(self, record: Record) -> None:
+    async def _mark_used(self, record: CallState) -> None:
         self._used[record.id] = record.expires
         while len(self._used) > MAX_USED:
             self._forgotten_until = max(self._forgotten_until, self._used.popitem(last=False)[1])
         if self.store is not None and not await self.store.add(f"state:{record.id}", b"", self._seconds):
-            raise refused()
+            raise invalid_state()
 
     def _pop(self, id: str) -> Suspended | None:
         """Remove and return a suspended call; one that belongs to another loop can only be cancelled."""
@@ -154,7 +154,7 @@ class SuspendedCalls:
         self,
         suspendable: SuspendableCall,
         invocation: Invocation,
-        record: Record,
+        record: CallState,
         questions: dict[str, InputRequest],
         *,
         keep: bool,
@@ -175,9 +175,9 @@ class SuspendedCalls:
             suspendable.cancel()
         return InputRequired(questions or None, sealed)
 
-    def _returned(self, record: Record, suspendable: SuspendableCall, asked: InputRequired) -> Record:
+    def _returned(self, record: CallState, suspendable: SuspendableCall, asked: InputRequired) -> CallState:
         """The state of a handler that returned its questions itself."""
-        questions = {key: Asked(method_of(question)) for key, question in (asked.requests or {}).items()}
+        questions = {key: PendingInput(method_of(question)) for key, question in (asked.requests or {}).items()}
         following = self._next_round(record, suspendable, questions)
         following.by_hand, following.state = True, asked.state
         return following
@@ -187,28 +187,28 @@ class SuspendedCalls:
         if waiting is not None:
             waiting.suspendable.cancel()
 
-    def _next_round(self, record: Record, suspendable: SuspendableCall, asked: dict[str, Asked]) -> Record:
+    def _next_round(self, record: CallState, suspendable: SuspendableCall, asked: dict[str, PendingInput]) -> CallState:
         expires = self._clock() + self._seconds
-        return Record(os.urandom(12).hex(), expires, record.round + 1, suspendable.journal.entries, asked)
+        return CallState(os.urandom(12).hex(), expires, record.round + 1, suspendable.journal.entries, asked)
 
-    def _seal(self, record: Record, call: ServerCall) -> str:
+    def _seal(self, record: CallState, call: ServerCall) -> str:
         if record.round > MAX_ROUNDS:
             raise too_many_rounds()
         sealed = self._ring.seal(_encode(record), _bound(call), os.urandom(12))
-        if len(sealed) > LONGEST:
+        if len(sealed) > MAX_SEALED:
             raise ProtocolError(INTERNAL_ERROR, "The answers and steps of this call are too large to be remembered")
         return sealed
 
 
 def _start(
-    server: HandlerServer, call: ServerCall, record: Record, answers: Answers, handle: Handle
+    server: HandlerServer, call: ServerCall, record: CallState, answers: Answers, handle: Handle
 ) -> tuple[SuspendableCall, Invocation]:
     """Run a handler from the top, with all answers so far in its journal."""
     revision = call.terms.revision
     journal = Journal(record.journal)
     if not record.by_hand:
         for key, (raw, _) in answers.items():
-            journal.write(key, Entry(record.asked[key].digest, raw))
+            journal.write(key, JournalEntry(record.asked[key].digest, raw))
     # A handler that also returns questions itself may have good reason not to ask again what it asked before that.
     by_hand = record.by_hand or record.heard or record.state is not None
     suspendable = SuspendableCall(revision, journal, set() if by_hand else journal.answers())
@@ -220,10 +220,10 @@ def _start(
 
 
 def _bound(call: ServerCall) -> bytes:
-    return binding(call.terms.principal, call.request.method, call.request.params)
+    return state_binding(call.terms.principal, call.request.method, call.request.params)
 
 
-def _read_answers(record: Record, answers: dict[str, Any], revision: Revision) -> Answers:
+def _read_answers(record: CallState, answers: dict[str, Any], revision: Revision) -> Answers:
     """The answers to what was asked; others are ignored (mrtr, "Error Handling")."""
     return {
         key: (answers[key], load_answer(revision, asked.method, answers[key]))
@@ -232,7 +232,7 @@ def _read_answers(record: Record, answers: dict[str, Any], revision: Revision) -
     }
 
 
-def _by_method(record: Record, answers: Answers) -> dict[str, tuple[str, Any]]:
+def _by_method(record: CallState, answers: Answers) -> dict[str, tuple[str, Any]]:
     return {key: (record.asked[key].method, raw) for key, (raw, _) in answers.items()}
 
 

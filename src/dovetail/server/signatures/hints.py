@@ -46,7 +46,7 @@ class CallableSignature(msgspec.Struct, frozen=True):
     """Names of parameters that a peer must not set."""
 
 
-def look(fn: Callable[..., Any], context_type: type) -> CallableSignature:
+def inspect_callable(fn: Callable[..., Any], context_type: type) -> CallableSignature:
     """Inspect a callable; raises LocalError for a parameter that cannot be passed by name."""
     core, fixed = _core(fn)
     name = getattr(core, "__qualname__", None) or type(fn).__qualname__

@@ -62,14 +62,14 @@ def by_schema(schema: dict[str, Any]) -> Check:
     validator = compile_schema(schema)
 
     def check(value: Any) -> Any:
-        data = plain(value)
+        data = json_builtins(value)
         _validate(validator, data)
         return data
 
     return check
 
 
-def plain(value: Any) -> Any:
+def json_builtins(value: Any) -> Any:
     """A value as JSON builtins; raises BadResult for one that cannot be converted to JSON."""
     try:
         # Through JSON and back, so that the check sees what the client will get: NaN as null, tuples as arrays.
@@ -99,7 +99,7 @@ def _general(reading: HintSchema, schema: dict[str, Any]) -> Check:
                 return model.dump(value)
             except ValueError as error:
                 raise BadResult(str(error)) from error
-        data = plain(value)
+        data = json_builtins(value)
         try:
             msgspec.convert(data, wire, str_keys=True, dec_hook=decode)
         except msgspec.ValidationError:

@@ -12,15 +12,15 @@ from dovetail.protocol.names import header_paths
 from dovetail.schema.validation import Validator, compile_schema
 from dovetail.server.signatures import docstring, pydantic_models
 from dovetail.server.signatures.binding import BadArguments, BadResult, Binding, Fields, ToolBinding, without_properties
-from dovetail.server.signatures.hints import REQUIRED, CallableSignature, Parameter, look
+from dovetail.server.signatures.hints import REQUIRED, CallableSignature, Parameter, inspect_callable
 from dovetail.server.signatures.param import Param, header_of
-from dovetail.server.signatures.results import Check, by_schema, data_hint, plain, schema_and_check, unchecked
+from dovetail.server.signatures.results import Check, by_schema, data_hint, json_builtins, schema_and_check, unchecked
 from dovetail.server.signatures.schema import HintReader, HintSchema, Unsupported
 from dovetail.server.signatures.text_binding import Argument, TextBinding, TextParameter, make_text_parameter
 
 __all__ = [
     "Argument", "BadArguments", "BadResult", "Binding", "Param", "TextBinding", "ToolBinding",
-    "plain", "prompt_binding", "template_binding", "tool_binding",
+    "json_builtins", "prompt_binding", "template_binding", "tool_binding",
 ]  # fmt: skip
 
 _IMMUTABLE = (str, int, float, bool, type(None), bytes)
@@ -39,7 +39,7 @@ def tool_binding(
     With `input_schema` the arguments are validated against it, and passed to the parameters with these names. A single
     parameter that is not a property of the schema gets all arguments as one dict.
     """
-    shape = look(fn, context_type)
+    shape = inspect_callable(fn, context_type)
     doc = docstring.parse(shape.doc)
     if input_schema is None:
         schema, fields, needs_schema = _inputs(shape, doc)
@@ -69,7 +69,7 @@ def tool_binding(
 
 def prompt_binding(fn: Callable[..., Any], context_type: type, description: str | None = None) -> TextBinding:
     """Make the binding of a prompt, whose arguments are strings (prompts, "Getting a Prompt")."""
-    shape = look(fn, context_type)
+    shape = inspect_callable(fn, context_type)
     return _text_binding(shape, description)
 
 
@@ -77,7 +77,7 @@ def template_binding(
     fn: Callable[..., Any], context_type: type, variables: Sequence[str] = (), description: str | None = None
 ) -> TextBinding:
     """Make the binding of a resource; raises LocalError unless its parameters are the variables of the URI."""
-    shape = look(fn, context_type)
+    shape = inspect_callable(fn, context_type)
     named = {parameter.name for parameter in shape.parameters}
     for parameter in shape.parameters:
         if parameter.default is REQUIRED and parameter.name not in variables:
@@ -160,7 +160,7 @@ def _property(parameter: Parameter, reading: HintSchema, described: str | None) 
     default = parameter.default
     if default is not REQUIRED and "default" not in schema:
         try:
-            shown_default = default if type(default) in _IMMUTABLE[:5] else plain(default)
+            shown_default = default if type(default) in _IMMUTABLE[:5] else json_builtins(default)
         except BadResult:
             return schema  # a default that JSON cannot represent still applies
         schema = {**schema, "default": shown_default}
