@@ -15,7 +15,7 @@ from dovetail import Client
 from dovetail.auth.authorization_code import AuthorizationRequest
 from dovetail.auth.client_authentication import OAuthClient as Registered
 from dovetail.auth.errors import AuthorizationFailed
-from dovetail.auth.http import Request, Response
+from dovetail.auth.http import OAuthRequest, OAuthResponse
 from dovetail.auth.jwk import SigningKey
 from dovetail.auth.tokens import Account, Tokens
 from dovetail.client.auth.grants import ClientCredentials
@@ -141,7 +141,7 @@ def test_values_that_hold_secrets_do_not_show_them() -> None:
         account,
         login,
         key,
-        Request("POST", "https://i", {"authorization": SECRET}, SECRET.encode()),
+        OAuthRequest("POST", "https://i", {"authorization": SECRET}, SECRET.encode()),
     ]
-    shown = repr([*values, Response(200, {"x": SECRET}, SECRET.encode())]) + "".join(map(str, values))
+    shown = repr([*values, OAuthResponse(200, {"x": SECRET}, SECRET.encode())]) + "".join(map(str, values))
     assert SECRET not in shown and "PRIVATE KEY" not in shown and key.to_pem().split("\n")[1] not in shown

@@ -14,7 +14,7 @@ from dovetail.auth.client_authentication import OAuthClient
 from dovetail.auth.dpop import Prover
 from dovetail.auth.errors import AuthorizationFailed, Denied, Untrusted
 from dovetail.auth.grants import TokenRequestContext
-from dovetail.auth.http import Flow, Request, Response, T
+from dovetail.auth.http import Flow, OAuthRequest, OAuthResponse, T
 from dovetail.auth.jwk import SigningKey
 from dovetail.auth.metadata import AuthorizationServer
 from dovetail.auth.tokens import Tokens
@@ -56,7 +56,7 @@ def run(flow: Flow[T], answer: Any = None) -> tuple[T, dict[str, str]]:
     return result, form(request)
 
 
-def form(request: Request) -> dict[str, str]:
+def form(request: OAuthRequest) -> dict[str, str]:
     return {name: value for name, [value] in parse_qs(request.body.decode(), strict_parsing=True).items()}
 
 
@@ -95,7 +95,7 @@ def test_a_refresh_token_that_is_rotated() -> None:
 
 
 def test_a_refresh_token_that_was_revoked() -> None:
-    answer = Response(400, {}, b'{"error": "invalid_grant"}')
+    answer = OAuthResponse(400, {}, b'{"error": "invalid_grant"}')
     with pytest.raises(Denied) as caught:
         run(grants.refresh(means(), Tokens(access_token="o", refresh_token="HUSH"), RESOURCE), answer)
     assert caught.value.error == "invalid_grant" and "HUSH" not in str(caught.value)
@@ -138,7 +138,7 @@ def test_an_assertion_is_exchanged_for_a_token() -> None:
 
 @pytest.mark.parametrize("error", ["invalid_grant", "invalid_scope", "unauthorized_client", "use_dpop_nonce"])
 def test_a_grant_that_is_refused_is_not_tried_again(error: str) -> None:
-    web = Web({TOKEN: Response(400, {"dpop-nonce": "n"}, msgspec.json.encode({"error": error}))})
+    web = Web({TOKEN: OAuthResponse(400, {"dpop-nonce": "n"}, msgspec.json.encode({"error": error}))})
     with pytest.raises(Denied, match=error):
         web.run(grants.jwt_bearer(means(), "j.w.t", RESOURCE))
     assert len(web.requests) == 1
@@ -173,7 +173,7 @@ def test_another_token_than_the_assertion(answer: dict[str, Any]) -> None:
 
 
 def test_a_token_is_revoked() -> None:
-    web = Web({ISSUER + "/revoke": Response(200)})
+    web = Web({ISSUER + "/revoke": OAuthResponse(200)})
     assert web.run(grants.revoke(means(SECRET), "r", "refresh_token"))
     assert form(web.requests[0]) == {
         "token": "r",
@@ -188,13 +188,13 @@ def test_a_token_is_revoked() -> None:
 # Proofs of possession.
 
 
-def wanting_nonce(nonce: str) -> Callable[[Request], Response]:
-    def answer(request: Request) -> Response:
+def wanting_nonce(nonce: str) -> Callable[[OAuthRequest], OAuthResponse]:
+    def answer(request: OAuthRequest) -> OAuthResponse:
         try:
             dpop.verify(request.headers["dpop"], "POST", TOKEN, now=NOW, nonces=[nonce])
         except dpop.NonceNeeded:
-            return Response(400, {"dpop-nonce": nonce}, b'{"error": "use_dpop_nonce"}')
-        return Response(200, {}, msgspec.json.encode({**GOOD, "token_type": "DPoP"}))
+            return OAuthResponse(400, {"dpop-nonce": nonce}, b'{"error": "use_dpop_nonce"}')
+        return OAuthResponse(200, {}, msgspec.json.encode({**GOOD, "token_type": "DPoP"}))
 
     return answer
 
@@ -225,8 +225,8 @@ def test_a_nonce_is_taken_up_once() -> None:
 def test_a_server_that_wants_one_nonce_after_another() -> None:
     count = iter(range(100))
 
-    def answer(request: Request) -> Response:
-        return Response(400, {"dpop-nonce": str(next(count))}, b'{"error": "use_dpop_nonce"}')
+    def answer(request: OAuthRequest) -> OAuthResponse:
+        return OAuthResponse(400, {"dpop-nonce": str(next(count))}, b'{"error": "use_dpop_nonce"}')
 
     web = Web({TOKEN: answer})
     with pytest.raises(Denied, match="use_dpop_nonce"):
@@ -287,7 +287,7 @@ def test_secrets_go_to_no_other_server() -> None:
 
 
 def test_a_redirect_of_a_token_endpoint_is_not_followed() -> None:
-    web = Web({TOKEN: Response(307, {"location": "https://evil.example/token"})})
+    web = Web({TOKEN: OAuthResponse(307, {"location": "https://evil.example/token"})})
     with pytest.raises(AuthorizationFailed, match="307"):
         web.run(grants.exchange_code(means(), login(), "c"))
     assert web.urls == [TOKEN]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dovetail.auth.errors import AuthorizationFailed
-from dovetail.auth.http import MAX_BODY, Document, Flow, Request, Response, get, post_form, post_json
+from dovetail.auth.http import MAX_BODY, Document, Flow, OAuthRequest, OAuthResponse, get, post_form, post_json
 
 from .web import drive
 
@@ -26,7 +26,7 @@ def asking(urls: list[str]) -> Flow[list[int]]:
 
 def test_a_flow_gets_the_response_of_each_request() -> None:
     answers = {"https://a": 200, "https://b": 404}
-    assert drive(asking(["https://a", "https://b"]), lambda request: Response(answers[request.url])) == [200, 404]
+    assert drive(asking(["https://a", "https://b"]), lambda request: OAuthResponse(answers[request.url])) == [200, 404]
 
 
 def test_a_flow_that_asks_nothing() -> None:
@@ -34,14 +34,14 @@ def test_a_flow_that_asks_nothing() -> None:
 
 
 def test_a_flow_learns_why_there_is_no_response() -> None:
-    def send(request: Request) -> Response:
+    def send(request: OAuthRequest) -> OAuthResponse:
         raise OSError("unreachable")
 
     assert drive(asking(["https://a"]), send) == [0]
 
 
 def test_an_error_that_a_flow_does_not_catch_reaches_its_driver() -> None:
-    def send(request: Request) -> Response:
+    def send(request: OAuthRequest) -> OAuthResponse:
         raise KeyError("mine")
 
     with pytest.raises(KeyError, match="mine"):
@@ -62,7 +62,7 @@ def test_json_is_encoded() -> None:
 
 
 def test_secrets_are_not_shown() -> None:
-    shown = repr(post_form("https://a", [("s", "SECRET")], {"a": "SECRET"})) + repr(Response(200, {}, b"SECRET"))
+    shown = repr(post_form("https://a", [("s", "SECRET")], {"a": "SECRET"})) + repr(OAuthResponse(200, {}, b"SECRET"))
     assert "SECRET" not in shown and "https://a" in shown
 
 

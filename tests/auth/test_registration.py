@@ -7,7 +7,7 @@ import pytest
 
 from dovetail.auth.client_authentication import OAuthClient
 from dovetail.auth.errors import AuthorizationFailed, ClientNeeded, Denied, Untrusted
-from dovetail.auth.http import Request, Response
+from dovetail.auth.http import OAuthRequest, OAuthResponse
 from dovetail.auth.metadata import AuthorizationServer
 from dovetail.auth.registration import ClientMetadata, get_client
 from dovetail.protocol.errors import LocalError
@@ -112,7 +112,7 @@ def test_the_method_that_is_asked_for(methods: tuple[str, ...] | None, expected:
     ],
 )
 def test_the_registered_client_is_read_from_the_response(answer: dict[str, Any], expected: tuple[Any, ...]) -> None:
-    client, _ = get(server(), Response(201, {}, msgspec.json.encode(answer)))
+    client, _ = get(server(), OAuthResponse(201, {}, msgspec.json.encode(answer)))
     assert (client.auth_method, client.secret, client.secret_until) == expected
 
 
@@ -120,28 +120,28 @@ def test_the_registered_client_is_read_from_the_response(answer: dict[str, Any],
     ("answer", "problem", "match"),
     [
         (
-            Response(400, {}, b'{"error":"invalid_redirect_uri","error_description":"No \x1b loopback"}'),
+            OAuthResponse(400, {}, b'{"error":"invalid_redirect_uri","error_description":"No \x1b loopback"}'),
             AuthorizationFailed,
             "400",
         ),
         (
-            Response(400, {}, b'{"error":"invalid_redirect_uri","error_description":"No loopback"}'),
+            OAuthResponse(400, {}, b'{"error":"invalid_redirect_uri","error_description":"No loopback"}'),
             Denied,
             "No loopback",
         ),
-        (Response(500, {}, b"<html>"), AuthorizationFailed, "500"),
-        (Response(302, {"location": "https://evil.example"}), AuthorizationFailed, "302"),
-        (Response(201, {}, b"[]"), AuthorizationFailed, "JSON"),
-        (Response(201, {}, b"{}"), AuthorizationFailed, "client_id"),
-        (Response(201, {}, b'{"client_id": 7}'), AuthorizationFailed, "client_id"),
+        (OAuthResponse(500, {}, b"<html>"), AuthorizationFailed, "500"),
+        (OAuthResponse(302, {"location": "https://evil.example"}), AuthorizationFailed, "302"),
+        (OAuthResponse(201, {}, b"[]"), AuthorizationFailed, "JSON"),
+        (OAuthResponse(201, {}, b"{}"), AuthorizationFailed, "client_id"),
+        (OAuthResponse(201, {}, b'{"client_id": 7}'), AuthorizationFailed, "client_id"),
         (
-            Response(201, {}, b'{"client_id": "n", "client_secret": "s", "token_endpoint_auth_method": "mtls"}'),
+            OAuthResponse(201, {}, b'{"client_id": "n", "client_secret": "s", "token_endpoint_auth_method": "mtls"}'),
             AuthorizationFailed,
             "mtls",
         ),
     ],
 )
-def test_a_registration_that_fails(answer: Response, problem: type[Exception], match: str) -> None:
+def test_a_registration_that_fails(answer: OAuthResponse, problem: type[Exception], match: str) -> None:
     with pytest.raises(problem, match=match):
         get(server(), answer)
 
@@ -154,7 +154,7 @@ def test_the_method_that_was_asked_for_counts_if_the_server_says_nothing() -> No
 
 
 def test_given_credentials_of_another_server_are_an_error() -> None:
-    def never(request: Request) -> Response:
+    def never(request: OAuthRequest) -> OAuthResponse:
         pytest.fail("nothing may be sent")
 
     with pytest.raises(Untrusted, match="registered with"):

@@ -14,14 +14,14 @@ from dovetail.auth.client_authentication import OAuthClient
 from dovetail.auth.dpop import Proof
 from dovetail.auth.errors import AuthorizationFailed, TokenRefused, UnknownKey
 from dovetail.auth.grants import TokenRequestContext
-from dovetail.auth.http import Response
+from dovetail.auth.http import OAuthResponse
 from dovetail.auth.jwk import ALGORITHMS, SigningKey
 from dovetail.auth.metadata import AuthorizationServer
 from dovetail.auth.token_verification import (
     IssuerKeys,
     Principal,
-    StaticTokens,
     TokenRules,
+    TokenTable,
     check_binding,
     fetch_keys,
     introspect,
@@ -242,20 +242,20 @@ def test_introspection_refuses_inactive_and_foreign_tokens(answer: dict[str, Any
 
 def test_introspection_needs_an_endpoint_and_a_client() -> None:
     with pytest.raises(AuthorizationFailed, match="500"):
-        ask(Response(500))
+        ask(OAuthResponse(500))
     with pytest.raises(LocalError):
         Web({}).run(introspect(msgspec.structs.replace(MEANS, client=None), "t", [US]))
 
 
 def test_static_tokens_are_compared_by_digest() -> None:
-    fixed = StaticTokens({"HUSH": PLAIN})
+    fixed = TokenTable({"HUSH": PLAIN})
     assert fixed.check("HUSH") is PLAIN
     assert "HUSH" not in repr(vars(fixed))
     for token in ("", "hush", "HUSH ", "\udc80"):
         with pytest.raises(TokenRefused):
             fixed.check(token)
     with pytest.raises(LocalError):
-        StaticTokens({"": PLAIN})
+        TokenTable({"": PLAIN})
 
 
 def test_a_principal_of_another_issuer_has_another_name() -> None:

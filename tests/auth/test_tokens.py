@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dovetail.auth.client_authentication import OAuthClient
 from dovetail.auth.errors import AuthorizationFailed, Denied, Untrusted
-from dovetail.auth.http import Response
+from dovetail.auth.http import OAuthResponse
 from dovetail.auth.tokens import Account, Tokens, read_tokens
 from dovetail.protocol.errors import LocalError
 
@@ -20,7 +20,7 @@ ISSUER = "https://auth.example.com"
 
 def read(fields: Any, status: int = 200, **options: Any) -> Tokens:
     body = fields if isinstance(fields, bytes) else msgspec.json.encode(fields)
-    return read_tokens(Response(status, {}, body), "https://a/token", now=NOW, **options)
+    return read_tokens(OAuthResponse(status, {}, body), "https://a/token", now=NOW, **options)
 
 
 def test_a_complete_token_response_is_read() -> None:

@@ -24,7 +24,7 @@ from dovetail.auth.challenge import Challenge
 from dovetail.auth.client_authentication import OAuthClient
 from dovetail.auth.discovery import DiscoveryResult
 from dovetail.auth.errors import Denied, TokenRefused, Untrusted
-from dovetail.auth.http import Request, Response
+from dovetail.auth.http import OAuthRequest, OAuthResponse
 from dovetail.auth.jwk import SigningKey
 from dovetail.auth.metadata import ProtectedResource, encode_protected_resource
 from dovetail.auth.step_up import StepUp
@@ -68,9 +68,9 @@ class Issuer:
             self.url + "/token": self.token,
         }
 
-    def register(self, request: Request) -> Response:
+    def register(self, request: OAuthRequest) -> OAuthResponse:
         self.clients.append(f"{self.url}/client{len(self.clients)}")
-        return Response(201, {}, msgspec.json.encode({"client_id": self.clients[-1]}))
+        return OAuthResponse(201, {}, msgspec.json.encode({"client_id": self.clients[-1]}))
 
     def visit(self, login: AuthorizationRequest) -> str:
         """What the browser does: the user agrees, and is sent back."""
@@ -80,14 +80,14 @@ class Issuer:
         self.codes[code] = asked
         return f"{asked['redirect_uri']}?{urlencode({'code': code, 'state': asked['state'], 'iss': self.url})}"
 
-    def token(self, request: Request) -> Response:
+    def token(self, request: OAuthRequest) -> OAuthResponse:
         form = {name: value for name, [value] in parse_qs(request.body.decode()).items()}
         store = self.codes if form["grant_type"] == "authorization_code" else self.refresh_tokens
         granted = store.pop(form.get("code") or form["refresh_token"], None)
         if granted is None or granted["client_id"] != form["client_id"] or granted["resource"] != form["resource"]:
-            return Response(400, {}, b'{"error": "invalid_grant"}')
+            return OAuthResponse(400, {}, b'{"error": "invalid_grant"}')
         if "code" in form and pkce.challenge(form["code_verifier"]) != granted["code_challenge"]:
-            return Response(400, {}, b'{"error": "invalid_grant", "error_description": "PKCE"}')
+            return OAuthResponse(400, {}, b'{"error": "invalid_grant", "error_description": "PKCE"}')
         claims: dict[str, Any] = {"iss": self.url, "sub": "ada", "aud": granted["resource"], "exp": NOW + 600}
         claims["scope"] = granted["scope"]
         if "dpop" in request.headers:
@@ -99,7 +99,7 @@ class Issuer:
         kind = "DPoP" if "cnf" in claims else "Bearer"
         access = jwt.sign(claims, self.key, "at+jwt")
         body = {"access_token": access, "token_type": kind, "expires_in": 600, "refresh_token": again}
-        return Response(200, {}, msgspec.json.encode({**body, "scope": granted["scope"]}))
+        return OAuthResponse(200, {}, msgspec.json.encode({**body, "scope": granted["scope"]}))
 
 
 class World:

@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
-from dovetail.auth.http import Flow, Request, Response, T
+from dovetail.auth.http import Flow, OAuthRequest, OAuthResponse, T
 
 
-def drive(flow: Flow[T], send: Callable[[Request], Response]) -> T:
+def drive(flow: Flow[T], send: Callable[[OAuthRequest], OAuthResponse]) -> T:
     """Run a flow to its end with responses from `send`."""
     try:
         request = next(flow)
@@ -26,18 +26,18 @@ def drive(flow: Flow[T], send: Callable[[Request], Response]) -> T:
 class Web:
     def __init__(self, pages: dict[str, Any]) -> None:
         self.pages = pages
-        self.requests: list[Request] = []
+        self.requests: list[OAuthRequest] = []
 
-    def send(self, request: Request) -> Response:
+    def send(self, request: OAuthRequest) -> OAuthResponse:
         self.requests.append(request)
         page = self.pages.get(request.url, 404)
         if callable(page):
             page = page(request)
-        if isinstance(page, Response):
+        if isinstance(page, OAuthResponse):
             return page
         if isinstance(page, int):
-            return Response(page, {}, b"<html>Not here</html>")
-        return Response(200, {}, page if isinstance(page, bytes) else msgspec.json.encode(page))
+            return OAuthResponse(page, {}, b"<html>Not here</html>")
+        return OAuthResponse(200, {}, page if isinstance(page, bytes) else msgspec.json.encode(page))
 
     def run(self, flow: Flow[T]) -> T:
         return drive(flow, self.send)

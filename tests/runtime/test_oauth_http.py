@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from dovetail.auth.errors import AuthorizationFailed, Untrusted
-from dovetail.auth.http import MAX_BODY, Flow, Request, Response, get
+from dovetail.auth.http import MAX_BODY, Flow, OAuthRequest, OAuthResponse, get
 from dovetail.runtime.oauth_http import OAuthHttp
 from dovetail.transports.http.aiohttp_client import AiohttpClient
 from dovetail.transports.http.contract import HttpOptions
@@ -48,7 +48,9 @@ class TestRedirects:
 
     async def test_what_is_posted_goes_to_one_place(self):
         async with ScriptedHttpServer(leading(lambda: "/end", 307)) as server:
-            response = await fetcher(server).send(Request("POST", f"http://127.0.0.1:{server.port}/start", {}, b"code"))
+            response = await fetcher(server).send(
+                OAuthRequest("POST", f"http://127.0.0.1:{server.port}/start", {}, b"code")
+            )
             assert response.status == 307
             assert len(server.asked) == 1
 
@@ -132,7 +134,7 @@ class TestFlows:
     async def test_answers_go_back_into_the_flow(self):
         async with ScriptedHttpServer(leading(lambda: "/")) as server:
 
-            def flow() -> Flow[list[Response]]:
+            def flow() -> Flow[list[OAuthResponse]]:
                 first = yield get(server.url)
                 second = yield get(server.url)
                 return [first, second]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dovetail import Client, Server
-from dovetail.testing import Change, changes, interface, report
+from dovetail.testing import InterfaceChange, changes, interface, report
 from tests.testing.booking import booking
 
 PLAIN: dict[str, Any] = {
@@ -85,11 +85,11 @@ TOOL = 'tool "forecast"'
     ],
 )  # fmt: skip
 def test_every_kind_of_change_is_described(path: str, value: Any, where: str, what: str, breaking: bool) -> None:
-    assert changes(PLAIN, altered(path, value)) == [Change(where, what, breaking)]
+    assert changes(PLAIN, altered(path, value)) == [InterfaceChange(where, what, breaking)]
 
 
 def test_a_list_that_is_gone_takes_all_its_items_with_it() -> None:
-    assert changes(PLAIN, altered("resources", ...)) == [Change('resource "config://app"', "is gone", True)]
+    assert changes(PLAIN, altered("resources", ...)) == [InterfaceChange('resource "config://app"', "is gone", True)]
 
 
 def test_an_output_schema_may_come_but_not_go() -> None:

@@ -15,7 +15,7 @@ from .authorization_code import AuthorizationRequest
 from .client_authentication import OAuthClient, authenticate
 from .dpop import Prover
 from .errors import AuthorizationFailed, Untrusted, printable
-from .http import Flow, Random, Response, post_form
+from .http import Flow, OAuthResponse, Random, post_form
 from .metadata import AuthorizationServer
 from .tokens import Tokens, read_tokens, token_error
 
@@ -122,7 +122,7 @@ def _post(
     resource: str,
     scope: Iterable[str],
     prover: Prover | None,
-) -> Flow[Response]:
+) -> Flow[OAuthResponse]:
     endpoint = _endpoint(context.server)
     scope_text = " ".join(scope)
     form = [*fields, ("resource", resource), *([("scope", scope_text)] if scope_text else [])]
@@ -131,7 +131,7 @@ def _post(
         raise AuthorizationFailed(
             f"{printable(context.server.issuer)} accepts no DPoP proofs signed with {prover.key.alg}"
         )
-    response: Response | None = None
+    response: OAuthResponse | None = None
     for first in (True, False):
         headers, credentials = {}, []
         if context.client is not None:

@@ -16,7 +16,7 @@ MAX_BODY = 256 * 1024
 T = TypeVar("T")
 
 
-class Request(msgspec.Struct, frozen=True):
+class OAuthRequest(msgspec.Struct, frozen=True):
     """A request to send, to its URL and nowhere else.
 
     A GET may follow redirects within its origin; everything else follows none.
@@ -28,10 +28,10 @@ class Request(msgspec.Struct, frozen=True):
     body: bytes = b""
 
     def __repr__(self) -> str:
-        return f"Request({self.method!r}, {self.url!r})"  # headers and body hold secrets
+        return f"OAuthRequest({self.method!r}, {self.url!r})"  # headers and body hold secrets
 
 
-class Response(msgspec.Struct, frozen=True):
+class OAuthResponse(msgspec.Struct, frozen=True):
     """The response to a request; header names are in lower case."""
 
     status: int
@@ -39,31 +39,31 @@ class Response(msgspec.Struct, frozen=True):
     body: bytes = b""
 
     def __repr__(self) -> str:
-        return f"Response({self.status})"
+        return f"OAuthResponse({self.status})"
 
 
-Flow: TypeAlias = Generator[Request, Response, T]
+Flow: TypeAlias = Generator[OAuthRequest, OAuthResponse, T]
 """A generator of requests: its driver sends the response to each of them, or throws the error instead."""
 
 Random: TypeAlias = Callable[[int], bytes]
 """Returns the given number of cryptographically random bytes, as `os.urandom` does."""
 
 
-def get(url: str, headers: Mapping[str, str] | None = None) -> Request:
+def get(url: str, headers: Mapping[str, str] | None = None) -> OAuthRequest:
     """Build a GET request for a JSON document."""
-    return Request("GET", url, {"accept": "application/json", **(headers or {})})
+    return OAuthRequest("GET", url, {"accept": "application/json", **(headers or {})})
 
 
-def post_form(url: str, fields: Iterable[tuple[str, str]], headers: Mapping[str, str] | None = None) -> Request:
+def post_form(url: str, fields: Iterable[tuple[str, str]], headers: Mapping[str, str] | None = None) -> OAuthRequest:
     """Build a POST request with a form, as token endpoints accept it (RFC 6749, appendix B)."""
     given = {"accept": "application/json", "content-type": "application/x-www-form-urlencoded", **(headers or {})}
-    return Request("POST", url, given, urlencode(list(fields)).encode())
+    return OAuthRequest("POST", url, given, urlencode(list(fields)).encode())
 
 
-def post_json(url: str, value: Any, headers: Mapping[str, str] | None = None) -> Request:
+def post_json(url: str, value: Any, headers: Mapping[str, str] | None = None) -> OAuthRequest:
     """Build a POST request with a JSON document, as registration endpoints accept it."""
     given = {"accept": "application/json", "content-type": "application/json", **(headers or {})}
-    return Request("POST", url, given, msgspec.json.encode(value))
+    return OAuthRequest("POST", url, given, msgspec.json.encode(value))
 
 
 class Document:

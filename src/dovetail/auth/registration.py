@@ -17,7 +17,7 @@ from dovetail.protocol.errors import LocalError
 from . import url_guard
 from .client_authentication import METHODS, OAuthClient
 from .errors import AuthorizationFailed, ClientNeeded, Denied, Untrusted, printable
-from .http import Document, Flow, Response, post_json
+from .http import Document, Flow, OAuthResponse, post_json
 from .metadata import AuthorizationServer
 
 
@@ -142,7 +142,7 @@ def _auth_method(server: AuthorizationServer) -> str:
 
 
 def _registered(
-    server: AuthorizationServer, response: Response, requested: str, metadata: ClientMetadata
+    server: AuthorizationServer, response: OAuthResponse, requested: str, metadata: ClientMetadata
 ) -> OAuthClient:
     what = f"The registration at {printable(server.issuer)}"
     if response.status not in (200, 201):
@@ -170,7 +170,7 @@ def _registered(
     )
 
 
-def _refusal(response: Response, what: str) -> AuthorizationFailed:
+def _refusal(response: OAuthResponse, what: str) -> AuthorizationFailed:
     try:
         document = Document.read(response.body, what)
         error, description = document.text("error"), document.text("error_description")

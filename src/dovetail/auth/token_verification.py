@@ -99,7 +99,7 @@ class IssuerKeys(msgspec.Struct, frozen=True):
         return now - self.fetched_at >= (KEYS_PAUSE if unknown else KEYS_SECONDS)
 
 
-class StaticTokens:
+class TokenTable:
     """Fixed tokens, for development; only their digests are stored."""
 
     def __init__(self, tokens: Mapping[str, Principal]) -> None:

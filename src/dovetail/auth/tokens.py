@@ -12,7 +12,7 @@ from dovetail.protocol.errors import LocalError
 from . import scopes
 from .client_authentication import OAuthClient
 from .errors import AuthorizationFailed, Denied, Untrusted, printable
-from .http import Document, Response
+from .http import Document, OAuthResponse
 
 REFRESH_EARLY = 60.0
 """Seconds before its expiry at which a token is refreshed; a tenth of its lifetime if that is less."""
@@ -97,7 +97,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return account
 
 
-def read_tokens(response: Response, where: str, *, now: float, types: tuple[str, ...] = ("Bearer",)) -> Tokens:
+def read_tokens(response: OAuthResponse, where: str, *, now: float, types: tuple[str, ...] = ("Bearer",)) -> Tokens:
     """Read a response of a token endpoint (RFC 6749, section 5); the token must be of one of these types."""
     what = f"The response of {printable(where)}"
     problem = token_error(response, what)
@@ -127,7 +127,7 @@ def read_tokens(response: Response, where: str, *, now: float, types: tuple[str,
     )
 
 
-def token_error(response: Response, what: str) -> Denied | None:
+def token_error(response: OAuthResponse, what: str) -> Denied | None:
     """The error in a response of a token endpoint, if there is one; some come with status 200."""
     try:
         document = Document.read(response.body, what)

@@ -140,7 +140,7 @@ def _cell(value: Any) -> str:
 
 
 def _rich() -> bool:
-    """Whether to draw with rich (from the extra `cli`): only on a terminal."""
+    """True if output is drawn with rich (from the extra `cli`): only on a terminal."""
     return sys.stdout.isatty() and importlib.util.find_spec("rich") is not None
 
 

@@ -110,7 +110,7 @@ def read_elicitation_result(elicitation: Elicitation, answer: object) -> ElicitR
 
 
 def is_web_address(url: str | None) -> bool:
-    """Whether a URL is one of http or https with a host, without characters that could hide another."""
+    """True if a URL is one of http or https with a host, without characters that could hide another."""
     return url is not None and url.isprintable() and " " not in url and _host(url) is not None
 
 

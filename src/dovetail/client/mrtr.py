@@ -82,7 +82,7 @@ class InputRounds:
 
 
 def supports_input_required(revision: Revision, method: str) -> bool:
-    """Whether a request of this method may be answered with input requests ("Supported Requests")."""
+    """True if a request of this method may be answered with input requests ("Supported Requests")."""
     entry = revision.methods.get(method)
     return entry is not None and issubclass(entry.params, RetriedParams)
 

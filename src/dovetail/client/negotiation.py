@@ -160,7 +160,7 @@ def failure_event(
 
 
 def _probe_event(problem: Exception) -> Event | None:
-    """What an error tells about the era of the server; None where it tells nothing."""
+    """The event that an error means for the era of the server; None where it means none."""
     if isinstance(problem, RemoteError):
         if problem.code not in MODERN_CODES:
             return Event.LEGACY_ANSWER
@@ -174,7 +174,7 @@ def _probe_event(problem: Exception) -> Event | None:
 
 
 def may_speak_sse(problem: Exception) -> bool:
-    """Whether a server that refuses a POST of initialize so may speak HTTP+SSE ("HTTP+SSE Transport")."""
+    """True if a server that refuses a POST of initialize with this error may speak HTTP+SSE ("HTTP+SSE Transport")."""
     status = problem.status if isinstance(problem, (HttpStatus, RemoteError)) else None
     return status is not None and (400 <= status < 500 or status == 501) and status not in _NOT_ABOUT_REVISIONS
 

@@ -33,7 +33,7 @@ from .negotiation import (
 )
 
 PROBE_SECONDS = 5.0
-"""How long a server may take to answer the probe before the handshake is tried as well."""
+"""Seconds that a server may take to answer the probe before the handshake is tried as well."""
 
 _OVER_SSE = (State.SSE_ASSUMED, State.LEGACY_SSE)
 
@@ -69,12 +69,12 @@ class Connector(OnAgreed, Protocol):
 
     @property
     def restartable(self) -> bool:
-        """Whether a server that has ended can be started again."""
+        """True if a server that has ended can be started again."""
         ...
 
     @property
     def legacy_sse(self) -> bool:
-        """Whether the server may speak HTTP+SSE."""
+        """True if the server may speak HTTP+SSE."""
         ...
 
     async def connect(self, transport: Literal["default", "legacy_sse"]) -> Connection:

@@ -41,7 +41,7 @@ class RetryPolicy:
         self._tools = frozenset(tool.name for tool in tools if _is_idempotent(tool))
 
     def allow(self, problem: DovetailError, method: str, params: Mapping[str, Any]) -> bool:
-        """Whether a request that failed so may be sent again, once the cause is repaired.
+        """True if a request that failed with this error may be sent again, once the cause is repaired.
 
         A server has not run what it refused: a session that was over (2025-11-25 transports, "Session Management"),
         headers that did not fit a tool any more (2026-07-28 Streamable HTTP, "Client Behavior").

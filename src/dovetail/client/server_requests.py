@@ -81,7 +81,7 @@ class RequestHandlers:
         self._roots = _checked(roots)
 
     def can_handle(self, method: str, revision: Revision) -> bool:
-        """Whether the capability for this request was declared."""
+        """True if the capability for this request was declared."""
         if method == "elicitation/create":
             return self._on_elicit is not None and bool(self._modes_of(revision))
         if method == "sampling/createMessage":
@@ -89,7 +89,7 @@ class RequestHandlers:
         return method == "roots/list" and self._roots is not None
 
     def can_open_urls(self, revision: Revision) -> bool:
-        """Whether URL elicitation was declared."""
+        """True if URL elicitation was declared."""
         return self._on_elicit is not None and "url" in self._modes_of(revision)
 
     def check(self, method: str, revision: Revision) -> None:

@@ -73,16 +73,16 @@ class ClientSession:
 
     @property
     def null_id(self) -> bool:
-        """Whether an error without a readable id carries `id: null`."""
+        """True if an error without a readable id carries `id: null`."""
         return self.revision.null_id
 
     @property
     def batching(self) -> bool:
-        """Whether the agreed revision has batches."""
+        """True if the agreed revision has batches."""
         return self.revision.batching
 
     def answers_invalid(self, id: Id | None) -> bool:
-        """Whether an invalid message is answered: not what a server prints, and nothing where answers are forbidden.
+        """True if an invalid message is answered: not what a server prints, and nothing where answers are forbidden.
 
         2026-07-28 stdio, "Sending Messages": the client must not write responses.
         """

@@ -69,7 +69,7 @@ class RequiredUrlElicitations:
 
 
 def requires_url_elicitation(problem: RemoteError, revision: Revision, handlers: RequestHandlers) -> bool:
-    """Whether an error asks for URL elicitations that this client has declared to support."""
+    """True if an error asks for URL elicitations that this client has declared to support."""
     supported = COMPLETE in revision.methods and handlers.can_open_urls(revision)
     return problem.code == URL_ELICITATION_REQUIRED and supported
 

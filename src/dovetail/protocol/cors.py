@@ -32,7 +32,7 @@ class Cors(msgspec.Struct, frozen=True):
         return Cors(tuple(origin_pattern(entry) for entry in cors)) if cors else None
 
     def response_headers(self, headers: Headers) -> Pairs:
-        """What is added to every answer."""
+        """The headers to add to every response."""
         origin = headers.get(b"origin")
         if origin is None or not (self.origins is None or fits_origin(self.origins, origin)):
             return _VARY

@@ -63,7 +63,7 @@ class Deadline(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, at=self.at + passed, limit=self.limit + passed, paused_at=None)
 
     def due(self, now: float) -> bool:
-        """Whether the time is up."""
+        """True if the time is up."""
         return self.paused_at is None and now >= self.at
 
     @property

@@ -1,4 +1,4 @@
-"""What wraps every request, whichever side sends it: one kind of middleware for servers and clients.
+"""Middleware: functions around every request of a server or a client, whichever side sends it.
 
     async def timed(exchange: Exchange, proceed: Proceed) -> dict[str, Any]:
         began = perf_counter()
@@ -76,20 +76,20 @@ class Exchange:
         principal: str | None = None,
     ) -> None:
         self.role: Role = role
-        """Whose middleware this is."""
+        """The side that runs this middleware: server or client."""
         self.way: Literal["in", "out"] = way
-        """Whether the request came to this side, or goes out from it."""
+        """Direction: "in" for a request that arrived, "out" for one that is sent."""
         self.method = method
         self.params = params
         self.revision = revision
         self.id = id
         """The JSON-RPC id; of a request that goes out, the one it was sent with last, once it was."""
         self.peer = peer
-        """Who the other side says it is; not verified."""
+        """The name and version that the peer gave itself; not verified."""
         self.principal = principal
         """On whose behalf a request came in, where the transport knows."""
         self.problem: BaseException | None = None
-        """What a handler raised, unforeseen, when its result or error is only words about it."""
+        """The unexpected exception of a handler, where the result or error sent to the peer only describes it."""
         self.notes: dict[str, Any] = {}
         """For middleware to leave notes in."""
 
@@ -131,7 +131,7 @@ class Chain:
         self._by_method = {}
 
     def wraps(self, method: str) -> bool:
-        """Whether anything wraps requests of this method."""
+        """True if any middleware wraps requests of this method."""
         return bool(self._all) and bool(self._links(method))
 
     async def run(self, exchange: Exchange, last: Proceed) -> dict[str, Any]:

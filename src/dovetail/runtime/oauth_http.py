@@ -11,14 +11,14 @@ from urllib.parse import SplitResult, urlsplit
 
 from dovetail.auth import url_guard
 from dovetail.auth.errors import AuthorizationFailed, printable
-from dovetail.auth.http import MAX_BODY, Flow, Request, Response
+from dovetail.auth.http import MAX_BODY, Flow, OAuthRequest, OAuthResponse
 from dovetail.protocol.errors import ConnectionLost, InvalidAnswer
 from dovetail.transports.http.contract import HttpClient, HttpOptions
 from dovetail.transports.http.requester import read_all
 
 MAX_REDIRECTS = 3
 SECONDS = 20.0
-"""How long one request may take, with its redirects."""
+"""Seconds that one request may take, with its redirects."""
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 
@@ -51,7 +51,7 @@ class OAuthHttp:
         except StopIteration as end:
             return end.value
 
-    async def send(self, request: Request) -> Response:
+    async def send(self, request: OAuthRequest) -> OAuthResponse:
         """The response; a GET follows redirects within its origin."""
         url = request.url
         try:
@@ -68,7 +68,7 @@ class OAuthHttp:
             raise AuthorizationFailed(f"There is no answer from {printable(url)}: {problem}") from problem
         raise AuthorizationFailed(f"{printable(request.url)} redirects too often")
 
-    async def _once(self, request: Request, url: str) -> Response:
+    async def _once(self, request: OAuthRequest, url: str) -> OAuthResponse:
         parts = url_guard.check_url(url, "An address of an authorization server", source=self._home)
         async with self._client(url, parts) as client:
             answer = await client.request(request.method, url, request.headers, request.body or None)
@@ -76,7 +76,7 @@ class OAuthHttp:
                 body = await read_all(answer, MAX_BODY)
             finally:
                 answer.close()
-            return Response(answer.status, {name.lower(): value for name, value in answer.headers.items()}, body)
+            return OAuthResponse(answer.status, {name.lower(): value for name, value in answer.headers.items()}, body)
 
     @contextlib.asynccontextmanager
     async def _client(self, url: str, parts: SplitResult) -> AsyncGenerator[HttpClient]:

@@ -64,7 +64,7 @@ class _Pending:
         self.last_progress = float("-inf")
 
     def answered(self) -> bool:
-        """Whether an answer had come when its caller was cancelled; retrieves an error, so that none is logged."""
+        """True if a response had come when its caller was cancelled; retrieves an error, so that none is logged."""
         if not self.future.done() or self.future.cancelled():
             return False
         return not isinstance(self.future.exception(), Timeout)
@@ -196,7 +196,7 @@ class PendingRequests:
 
     @property
     def paused(self) -> bool:
-        """Whether timeouts are paused."""
+        """True if timeouts are paused."""
         return self._pauses > 0
 
     def pause(self) -> None:

@@ -96,7 +96,7 @@ class Mount:
         self.prefix = f"{prefix}_" if prefix else ""
 
     def renamed(self, definition: Any) -> Any:
-        """What clients of the outer server see of a tool or a prompt."""
+        """The definition of a tool or a prompt as clients of the outer server see it."""
         return msgspec.structs.replace(definition, name=self.prefix + definition.name)
 
     def synchronize(self) -> None:

@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from dovetail.testing.auth_server.dev_auth import DevAuth
 
     from .interface import Interface, interface
-    from .interface_diff import Change, changes, report
-    from .scripted_answers import Asked, Script, UnexpectedQuestion
+    from .interface_diff import InterfaceChange, changes, report
+    from .scripted_answers import AnsweredRequest, Script, UnexpectedQuestion
     from .snapshot import SnapshotDiffers, check_snapshot, load_snapshot, save_snapshot
     from .transcript import Line, Transcript
     from .transcript_playback import TranscriptDiffers, play_back
     from .transcript_server import Replay
 
 _HOMES = {
-    "Asked": "testing.scripted_answers",
-    "Change": "testing.interface_diff",
+    "AnsweredRequest": "testing.scripted_answers",
+    "InterfaceChange": "testing.interface_diff",
     "DevAuth": "testing.auth_server.dev_auth",
     "Interface": "testing.interface",
     "Line": "testing.transcript",
@@ -42,10 +42,10 @@ _HOMES = {
 }
 
 __all__ = [
-    "Asked",
-    "Change",
+    "AnsweredRequest",
     "DevAuth",
     "Interface",
+    "InterfaceChange",
     "Line",
     "Replay",
     "Script",

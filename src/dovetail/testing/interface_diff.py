@@ -25,20 +25,20 @@ _SHORT = 60
 _ABSENT = object()
 
 
-class Change(msgspec.Struct, frozen=True):
+class InterfaceChange(msgspec.Struct, frozen=True):
     """One difference."""
 
     where: str
     """The subject, such as `tool "add"`."""
     what: str
     breaking: bool = False
-    """Whether a caller that worked before may fail now."""
+    """True if a caller that worked before may fail now."""
 
 
-def changes(before: Interface, after: Interface) -> list[Change]:
+def changes(before: Interface, after: Interface) -> list[InterfaceChange]:
     """All differences, the server itself first."""
     found = [
-        Change("server", what)
+        InterfaceChange("server", what)
         for name in ("server", "instructions")
         if (what := _changed(name, before, after)) is not None
     ]
@@ -48,7 +48,7 @@ def changes(before: Interface, after: Interface) -> list[Change]:
     return found
 
 
-def report(found: Iterable[Change]) -> str:
+def report(found: Iterable[InterfaceChange]) -> str:
     """The changes as text, grouped by subject; `!` marks those that can break callers."""
     lines: list[str] = []
     where = None
@@ -62,21 +62,21 @@ def report(found: Iterable[Change]) -> str:
     return "\n".join(lines)
 
 
-def _capabilities(before: Json, after: Json) -> Iterator[Change]:
+def _capabilities(before: Json, after: Json) -> Iterator[InterfaceChange]:
     for name in sorted({*before, *after}):
         if (what := _changed(name, before, after)) is not None:
-            yield Change("server", f"capability {what}", breaking=name not in after)
+            yield InterfaceChange("server", f"capability {what}", breaking=name not in after)
 
 
-def _items(noun: str, before: Json, after: Json) -> Iterator[Change]:
+def _items(noun: str, before: Json, after: Json) -> Iterator[InterfaceChange]:
     for name in sorted({*before, *after}):
         where = f'{noun} "{name}"'
         if name not in after:
-            yield Change(where, "is gone", breaking=True)
+            yield InterfaceChange(where, "is gone", breaking=True)
         elif name not in before:
-            yield Change(where, "is new")
+            yield InterfaceChange(where, "is new")
         else:
-            yield from (Change(where, what, breaking) for what, breaking in _fields(before[name], after[name]))
+            yield from (InterfaceChange(where, what, breaking) for what, breaking in _fields(before[name], after[name]))
 
 
 def _fields(before: Json, after: Json) -> Iterator[tuple[str, bool]]:
@@ -145,7 +145,7 @@ def _member(called: str, before: Any, after: Any, *, gives: bool) -> Iterator[tu
 
 
 def _can_break(name: str, before: Json, after: Json, *, gives: bool) -> bool:
-    """Whether the change of a keyword can break callers: additional choices break no caller that sends a value."""
+    """True if the change of a keyword can break callers: additional choices break no caller that sends a value."""
     if name == "enum" and name in before and name in after:
         fewer, more = (after, before) if not gives else (before, after)
         return any(item not in fewer["enum"] for item in more["enum"])

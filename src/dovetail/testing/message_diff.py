@@ -36,7 +36,7 @@ def essence(message: Json) -> Json:
 
 
 def same(recorded: Any, actual: Any) -> bool:
-    """Whether two JSON values are equal; a hidden value equals any."""
+    """True if two JSON values are equal; a hidden value equals any."""
     if isinstance(recorded, str) and recorded == HIDDEN:
         return True
     if isinstance(recorded, dict) and isinstance(actual, dict):

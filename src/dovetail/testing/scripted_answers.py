@@ -36,7 +36,7 @@ class UnexpectedQuestion(AssertionError):
     """The script has no answer to a request, or the answer does not fit the form."""
 
 
-class Asked(msgspec.Struct, frozen=True):
+class AnsweredRequest(msgspec.Struct, frozen=True):
     """A request of the server, and its answer."""
 
     kind: Kind
@@ -81,7 +81,7 @@ class Script:
         self._can = frozenset(can)
         self._entries: list[_ScriptedAnswer] = []
         self._roots: list[RootLike] = []
-        self.asked: list[Asked] = []
+        self.asked: list[AnsweredRequest] = []
         """The requests, in order."""
         self.problems: list[str] = []
         """Requests without a fitting answer."""
@@ -138,17 +138,17 @@ class Script:
             fields = cast("Mapping[str, Any]", content)
             if problems := question.problems(question.filled(fields)):
                 raise self._problem(f"The answer to {text!r} does not fit its form: {'; '.join(problems)}")
-        self.asked.append(Asked("elicit", question.message, question, answer))
+        self.asked.append(AnsweredRequest("elicit", question.message, question, answer))
         return answer
 
     async def _on_sample(self, params: CreateMessageParams) -> SampleAnswer:
         text = "\n".join(_texts(params.messages))
         answer = await self._reply("sample", text, params)
-        self.asked.append(Asked("sample", text, params, answer))
+        self.asked.append(AnsweredRequest("sample", text, params, answer))
         return answer
 
     async def _on_roots(self) -> list[RootLike]:
-        self.asked.append(Asked("roots", "", None, list(self._roots)))
+        self.asked.append(AnsweredRequest("roots", "", None, list(self._roots)))
         return self._roots
 
     async def _reply(self, kind: Kind, text: str, question: Any) -> Any:
@@ -160,7 +160,7 @@ class Script:
             entry.left -= 1
         reply = entry.reply
         if isinstance(reply, Exception):
-            self.asked.append(Asked(kind, text, question, reply))
+            self.asked.append(AnsweredRequest(kind, text, question, reply))
             raise reply
         if callable(reply):
             reply = reply(question)
@@ -179,7 +179,7 @@ def _texts(messages: Iterable[SamplingMessage]) -> Iterable[str]:
         yield from (block.text for block in blocks if isinstance(block, Text))
 
 
-def _answered_text(asked: list[Asked]) -> list[str]:
+def _answered_text(asked: list[AnsweredRequest]) -> list[str]:
     if not asked:
         return ["Nothing was answered."]
     return ["Answered so far:", *(f"  {one.kind} {one.text!r}: {one.answer!r}" for one in asked)]

@@ -24,12 +24,12 @@ class UnsentBytes:
 
     @property
     def congested(self) -> bool:
-        """Whether more bytes wait than the high-water mark allows."""
+        """True if more bytes wait than the high-water mark allows."""
         return self.size > self._high_water
 
     @property
     def closed(self) -> bool:
-        """Whether the connection is lost, so that nothing is counted any more."""
+        """True if the connection is lost, so that nothing is counted any more."""
         return self._closed
 
     def add(self, size: int) -> None:
@@ -80,7 +80,7 @@ class ReadGate:
 
     @property
     def closed(self) -> bool:
-        """Whether reading is paused."""
+        """True if reading is paused."""
         return self._reopened is not None
 
     def close(self) -> None:

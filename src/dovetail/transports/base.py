@@ -54,12 +54,12 @@ class MessageSink(Protocol):
 
     @property
     def congested(self) -> bool:
-        """Whether the peer reads more slowly than we write."""
+        """True if the peer reads more slowly than we write."""
         ...
 
     @property
     def no_requests(self) -> str | None:
-        """Why no request can be sent to the peer here; None where it can."""
+        """The reason why no request can be sent to the peer here; None where it can."""
         ...
 
     def send(self, line: bytes) -> None:
@@ -84,7 +84,7 @@ class Sender(Protocol):
 
     @property
     def congested(self) -> bool:
-        """Whether the peer reads more slowly than we write."""
+        """True if the peer reads more slowly than we write."""
         ...
 
     def send(self, line: bytes) -> None:

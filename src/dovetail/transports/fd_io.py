@@ -14,7 +14,7 @@ _ENLARGED_SIZE = 1024 * 1024
 
 
 def pollable(fd: int) -> bool:
-    """Whether the event loop can wait for this descriptor, and non-blocking mode affects nobody else.
+    """True if the event loop can wait for this descriptor, and non-blocking mode affects nobody else.
 
     That mode belongs to the open file, not to the descriptor: where stderr is the same pipe (`2>&1`), whatever is
     logged would fail with EAGAIN as soon as the pipe is full.

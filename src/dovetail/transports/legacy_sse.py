@@ -21,10 +21,10 @@ from .ordered_sender import OrderedSender
 logger = logging.getLogger("dovetail")
 
 ENDPOINT_SECONDS = 10.0
-"""How long a server may take to say where messages go."""
+"""Seconds that a server may take to send the `endpoint` event, which says where messages go."""
 
 DELIVER_SECONDS = 30.0
-"""How long a server may take to accept a notification or an response, for which those behind it wait."""
+"""Seconds that a server may take to accept a notification or a response; later messages wait for it."""
 
 CLOSE_SECONDS = 1.0
 
@@ -99,7 +99,7 @@ class LegacySseChannel(RequestChannel):
 
     @property
     def congested(self) -> bool:
-        """Whether more is on its way to the server than the bounds allow."""
+        """True if more is on its way to the server than the bounds allow."""
         return self._unsent > HIGH_WATER and not self._closed
 
     def open(self, receiver: Receiver) -> None:

@@ -23,7 +23,7 @@ class LineChannel:
 
     @property
     def congested(self) -> bool:
-        """Whether the peer reads more slowly than we write."""
+        """True if the peer reads more slowly than we write."""
         return self._sink is not None and self._sink.congested
 
     def send(self, line: bytes) -> None:

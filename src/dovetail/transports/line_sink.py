@@ -16,7 +16,7 @@ from .fd_io import PIPE_SIZE, enlarge_pipe, pollable
 from .line_source import OnEnd
 
 _CLOSE_SECONDS = 2.0
-"""How long a sink that is finished waits for a slow reader."""
+"""Seconds that a finished sink waits for a slow reader."""
 
 
 class LineSink(Protocol):
@@ -45,7 +45,7 @@ class BufferedSink:
 
     @property
     def congested(self) -> bool:
-        """Whether more than the high-water mark waits to be written."""
+        """True if more than the high-water mark waits to be written."""
         return self._unsent.congested
 
     async def drained(self) -> None:

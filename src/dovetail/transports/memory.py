@@ -21,7 +21,7 @@ class MemoryChannel:
     other: MemoryChannel
 
     reason = "the peer closed the connection"
-    """Why the other end is disconnected when this one is closed, which then reads no more either."""
+    """The reason given to the other end when this one is closed; a closed end reads no more either."""
 
     def __init__(self) -> None:
         self._receiver: Receiver | None = None
@@ -34,7 +34,7 @@ class MemoryChannel:
 
     @property
     def congested(self) -> bool:
-        """Whether the other end has more unread bytes than the high-water mark."""
+        """True if the other end has more unread bytes than the high-water mark."""
         return self.other._unread.congested
 
     def open(self, receiver: Receiver) -> None:

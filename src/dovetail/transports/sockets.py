@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
 CONNECT_SECONDS = 10.0
-"""How long connecting may take, TLS included."""
+"""Seconds that connecting may take, TLS included."""
 
 _LINGER_SECONDS = 0.5
-"""How long a closing channel waits for the peer to shut down its side too.
+"""Seconds that a closing channel waits for the peer to shut down its side too.
 
 A socket that is closed with something unread in it breaks the connection, and what was sent last is lost.
 """

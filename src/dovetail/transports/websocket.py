@@ -70,7 +70,7 @@ class FrameChannel:
 
     @property
     def congested(self) -> bool:
-        """Whether more than the high-water mark waits to be written."""
+        """True if more than the high-water mark waits to be written."""
         return self._unsent.congested
 
     def open(self, receiver: Receiver) -> None:

@@ -36,7 +36,7 @@ class ReloadedSession:
 
     @property
     def has_pending(self) -> bool:
-        """Whether requests of the client are pending; `subscriptions/listen` does not count."""
+        """True if requests of the client are pending; `subscriptions/listen` does not count."""
         return any(message["method"] != "subscriptions/listen" for message in self._pending.values())
 
     def from_client(self, message: Message) -> Message | None:

@@ -167,7 +167,7 @@ class TerminalPrompts:
 
     @property
     def available(self) -> bool:
-        """Whether there is a terminal."""
+        """True if there is a terminal."""
         return self._terminal is not None
 
     async def confirm(self, question: str, introduction: Sequence[str] = ()) -> bool:
@@ -215,7 +215,7 @@ class TerminalPrompts:
 
 
 async def use_keyring(options: argparse.Namespace, prompts: TerminalPrompts, places: Sequence[str]) -> bool:
-    """Whether to store values that look like secrets in the keyring; asks if no option says so."""
+    """True if values that look like secrets go to the keyring; asks the user if no option says so."""
     if options.secrets is not None or not places or not prompts.available:
         return options.secrets != "file"
     lines = ["These values look like secrets:", *(f"  {place}" for place in places)]

@@ -68,7 +68,7 @@ class Terminal:
 
 
 def is_interactive() -> bool:
-    """Whether stdin and stderr are a terminal, so that the user can be asked."""
+    """True if stdin and stderr are a terminal, so that the user can be asked."""
     return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 

@@ -27,7 +27,7 @@ class StoredLogin(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     account: str
     """The name that the user gave the account; empty for the one without a name."""
     default: bool
-    """Whether it is used where no account is named."""
+    """True if this account is used where none is named."""
     user: str | None
     """The user, as the authorization server names them, if it does."""
     issuer: str
@@ -36,7 +36,7 @@ class StoredLogin(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     expires_at: float | None
     """The time at which the token expires, in seconds since 1970."""
     renewable: bool
-    """Whether there is a refresh token, which renews it without the user."""
+    """True if there is a refresh token, which renews it without the user."""
 
 
 async def list_logins(store: FileTokens, url: str | None = None) -> list[StoredLogin]:

@@ -67,7 +67,7 @@ class AutoLogin:
             ) from problem
 
     def _has_login(self, url: str) -> bool:
-        """Whether there is a stored login at this server; without a store this costs one look at the disk."""
+        """True if there is a stored login at this server; without a store this costs one look at the disk."""
         if self._store is None and not (user_folder() / "accounts").exists():
             return False
         from .token_store import account_name
@@ -109,7 +109,7 @@ class AutoLogin:
 
 
 def _wants_token(headers: Mapping[str, str]) -> bool:
-    """Whether the challenge is one for a token; other credentials have to be given by the caller."""
+    """True if the challenge is one for a token; other credentials have to be given by the caller."""
     if not headers.get("www-authenticate"):
         return True
     from dovetail.auth.challenge import NO_CHALLENGE, read

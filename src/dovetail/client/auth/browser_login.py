@@ -19,11 +19,11 @@ from dovetail.protocol.errors import LocalError
 from .interactive import LOGIN_VARIABLE, configured_login_mode, find_browser
 
 LOGIN_SECONDS = 300.0
-"""How long a user may take to log in."""
+"""Seconds that a user may take to log in."""
 REQUEST_SECONDS = 10.0
 MAX_HEAD = 16 * 1024
 MAX_OPEN = 16
-"""How many connections to the callback are served at once."""
+"""The most connections to the callback that are served at once."""
 
 OpenPage: TypeAlias = Callable[[str], Awaitable[str]]
 """Opens a URL for the user, and returns the URL that the browser was redirected to."""
@@ -176,7 +176,7 @@ class LoopbackCallback:
         return "200 OK", "Done. You can close this window.", f"{self.redirect_uri}?{query}"
 
     def _answers(self, query: str) -> bool:
-        """Whether a query has the state of this login."""
+        """True if a query has the state of this login."""
         try:
             states = parse_qs(query, max_num_fields=50).get("state", [])
         except ValueError:

@@ -35,7 +35,7 @@ from .token_store import MemoryTokens, TokenStore, account_name, default_tokens
 logger = logging.getLogger("dovetail")
 
 MAX_DEMANDS = 64
-"""How many different sets of scopes a server may require in step-up authorizations."""
+"""The most different sets of scopes that a server may require in step-up authorizations."""
 
 T = TypeVar("T")
 
@@ -205,7 +205,7 @@ class OAuth:
         await self._store.save(self._name, account.encode())
 
     def _is_due(self, account: Account | None) -> bool:
-        """Whether a token is to be renewed before it is used."""
+        """True if a token is to be renewed before it is used."""
         if account is None or account.tokens.refresh_token is None:
             return False
         now = time.time()

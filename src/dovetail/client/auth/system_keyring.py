@@ -16,7 +16,7 @@ from dovetail.protocol.errors import LocalError
 from .interactive import login_mode
 
 ATTENDED_SECONDS = 60.0
-"""How long a keyring may take where a user can unlock it."""
+"""Seconds that a keyring may take where a user can unlock it."""
 UNATTENDED_SECONDS = 5.0
 SERVICE = "dovetail"
 KEYRING_VARIABLE = "DOVETAIL_KEYRING"
@@ -30,7 +30,7 @@ class KeyringFailed(LocalError):
 
 
 def is_available() -> bool:
-    """Whether there is a keyring that encrypts, and the package to use it."""
+    """True if there is a keyring that encrypts, and the package to use it."""
     return importlib.util.find_spec("keyring") is not None and _bounded(_usable)
 
 
@@ -49,7 +49,7 @@ def write(name: str, secret: str) -> None:
 
 
 def _usable() -> bool:
-    """Whether the keyring is a real one: those of low priority do not encrypt, or do not store."""
+    """True if the keyring is a real one: those of low priority do not encrypt, or do not store."""
     from keyring import core
 
     return core.get_keyring().priority >= 1

@@ -11,7 +11,7 @@ import enum
 import msgspec
 
 RETRY_SECONDS = 10.0
-"""How long a token whose renewal failed is used before the next attempt, unless it expires."""
+"""Seconds that a token whose renewal failed is used before the next attempt, unless it expires."""
 
 
 class State(enum.Enum):
@@ -26,7 +26,7 @@ class State(enum.Enum):
 
 
 class Event(enum.Enum):
-    """What happens to a token."""
+    """Events that change the state of a token."""
 
     LOADED = "the store has another token"
     MISSING = "the store has no token"
@@ -74,19 +74,19 @@ class TokenState(msgspec.Struct, frozen=True):
 
     @property
     def loaded(self) -> bool:
-        """Whether the store was read."""
+        """True if the store was read."""
         return self.state is not State.UNLOADED
 
     @property
     def untested(self) -> bool:
-        """Whether the server has not accepted the token yet, so that renewing a refused one would change nothing."""
+        """True if the server has not accepted the token yet, so that renewing a refused one would change nothing."""
         return self.state in (State.LOGGED_IN, State.RENEWED)
 
     @property
     def from_login(self) -> bool:
-        """Whether a login just gave the token, so that another login would change nothing."""
+        """True if a login just gave the token, so that another login would change nothing."""
         return self.state is State.LOGGED_IN
 
     def may_renew(self, now: float) -> bool:
-        """Whether a token that expires soon is to be renewed now: not right after a renewal has failed."""
+        """True if a token that expires soon is to be renewed now: not right after a renewal has failed."""
         return self.state is not State.DEFERRED or now >= self.retry_at

@@ -29,7 +29,7 @@ from .encryption_keys import (
 
 MAX_LABEL = 100
 HELD_SECONDS = 330.0
-"""How long to wait for another process: a little longer than a user may take for a login."""
+"""Seconds to wait for another process: a little longer than a user may take for a login."""
 
 _POLL = 0.02
 
@@ -117,7 +117,7 @@ class FileTokens:
         return sorted(await asyncio.to_thread(self._read))
 
     def mentions(self, word: str) -> bool:
-        """Whether there is a name that begins with this word; needs no key."""
+        """True if a stored name begins with this word; needs no key."""
         sealed = self._sealed()
         return sealed is not None and _digest(word) in sealed.owners
 

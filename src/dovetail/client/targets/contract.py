@@ -26,9 +26,9 @@ class ServerTarget:
     key: Hashable | None = None
     """The key of the server in the era cache; None for a server that is not remembered."""
     restartable = False
-    """Whether each connection starts the server anew, so that one that has ended can be started again."""
+    """True if each connection starts a new server process, so that one that has ended can be restarted."""
     legacy_sse = False
-    """Whether the server may speak HTTP+SSE; then there is `connect_legacy_sse`."""
+    """True if the server may speak HTTP+SSE; then there is `connect_legacy_sse`."""
 
     async def connect(self) -> Channel:
         """A new channel to the server."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("dovetail")
 
 _END_SECONDS = 10.0
-"""How long a closing client waits for a server in memory, whose lifespan may take time to end."""
+"""Seconds that a closing client waits for a server in memory, whose lifespan may take time to end."""
 
 
 @runtime_checkable

@@ -64,10 +64,12 @@ class ParsedServer(msgspec.Struct, frozen=True):
 
 def read_server(key: str, member: Member, surface: FileContext) -> ParsedServer:
     """Read one server; what is wrong with it becomes its `problem` and nobody else's."""
-    return _Reading(key, member, surface).found()
+    return _ServerReader(key, member, surface).read()
 
 
-class _Reading:
+class _ServerReader:
+    """Reads one server of a configuration file, and collects its problems, warnings and files."""
+
     def __init__(self, key: str, member: Member, surface: FileContext) -> None:
         self._key = key
         self._member = member
@@ -79,7 +81,7 @@ class _Reading:
         self._wanted: dict[str, None] = {}
         self._origins: dict[str, Origin] = {}
 
-    def found(self) -> ParsedServer:
+    def read(self) -> ParsedServer:
         origin, node = self._document.origin(self._member.key), self._member.value
         spec, enabled = None, True
         if not isinstance(node, Object):

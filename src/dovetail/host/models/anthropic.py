@@ -38,12 +38,12 @@ class AnthropicModel(RemoteModel["AsyncAnthropic"]):
 
     async def _stream(self, params: CreateMessageParams) -> AsyncGenerator[ModelEvent]:
         client = await self._client()
-        reading = _Reading(self.name, AnswerAssembly(ToolNames(tool.name for tool in params.tools or ())))
+        reader = _AnswerReader(self.name, AnswerAssembly(ToolNames(tool.name for tool in params.tools or ())))
         async with await self._ask(client, params) as events:
             async for event in events:
-                if (piece := reading.take(event)) is not None:
+                if (piece := reader.feed(event)) is not None:
                     yield TextDelta(piece)
-        yield reading.whole()
+        yield reader.whole()
 
     async def _ask(self, client: AsyncAnthropic, params: CreateMessageParams) -> AsyncStream[RawMessageStreamEvent]:
         warmth = self._temperature(params)
@@ -75,8 +75,8 @@ class AnthropicModel(RemoteModel["AsyncAnthropic"]):
         return client
 
 
-class _Reading:
-    """One answer while it is read."""
+class _AnswerReader:
+    """Reads one answer of the model from its events."""
 
     def __init__(self, name: str, assembly: AnswerAssembly) -> None:
         self._name = name
@@ -87,8 +87,8 @@ class _Reading:
         self._written: int | None = None
         self._begun = False
 
-    def take(self, event: RawMessageStreamEvent) -> str | None:
-        """Take up one event; the new text in it, if any."""
+    def feed(self, event: RawMessageStreamEvent) -> str | None:
+        """Process one event; returns the new text in it, if any."""
         match event.type:
             case "message_start":
                 self._begun = True

@@ -27,7 +27,7 @@ class State(enum.StrEnum):
 
 
 class Event(enum.Enum):
-    """What moves a server from one state to another."""
+    """Events that move a server from one state to another."""
 
     NEEDED = "something that the server offers is needed"
     APPROVED = "the launch is approved"

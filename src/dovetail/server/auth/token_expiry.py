@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .authenticator import AuthenticatedCaller
 
 CALL_SECONDS = 300.0
-"""How much longer than its token a call may run whose stream cannot be resumed."""
+"""Seconds that a call whose stream cannot be resumed may run after its token has expired."""
 
 UNAUTHORIZED = 3000
 """The WebSocket close code for an expired token; IANA lists it under this name."""

@@ -34,10 +34,10 @@ MAX_TOKEN = 16 * 1024
 """The longest token that is looked at, because work on it grows with its length."""
 
 CACHE_SECONDS = 10.0
-"""How long the result of an introspection is cached by default."""
+"""Default seconds for which the result of an introspection is cached."""
 
 RETRY_SECONDS = 2.0
-"""How long to wait before keys are fetched again from an issuer that failed to provide any."""
+"""Seconds before keys are fetched again from an issuer that failed to provide any."""
 
 Verified: TypeAlias = "Principal | str | None"
 Verify: TypeAlias = "Callable[[str], Awaitable[Verified] | Verified]"
@@ -56,7 +56,7 @@ class Verifier:
     implies: Mapping[str, Sequence[str]] = {}
     """Scopes that include others: `{"admin": ["write"], "write": ["read"]}`."""
     dpop: bool = False
-    """Whether every token must be bound to a key (RFC 9449). One that is needs a proof in any case."""
+    """True if every token must be bound to a key (RFC 9449); a token that is bound always needs a proof."""
 
     async def __call__(self, token: str) -> Principal | None:
         """The principal of a token; None, or `TokenRefused`, if the token is not accepted."""
@@ -74,7 +74,7 @@ class StaticTokens(Verifier):
         implies: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         self.scopes, self.implies = _checked(scopes), _hierarchy(implies)
-        self._tokens = token_verification.StaticTokens(
+        self._tokens = token_verification.TokenTable(
             {token: Principal(subject=one) if isinstance(one, str) else one for token, one in tokens.items()}
         )
 

@@ -75,7 +75,7 @@ class Completions:
         self._functions[reference, argument] = RegisteredCompletion(function)
 
     def find(self, reference: str, argument: str) -> RegisteredCompletion | None:
-        """Who suggests values for this argument, if anybody does."""
+        """The completion registered for this argument; None if there is none."""
         return self._functions.get((reference, argument))
 
     def admit(self, key: object) -> None:

@@ -28,7 +28,7 @@ class LogRateLimit:
         self.dropped = 0
 
     def admits(self, call: ServerCall, now: float) -> bool:
-        """Whether one more message may go."""
+        """True if one more message may be sent."""
         if not call.sink.congested and self._bucket.take(now) == 0:
             return True
         self.dropped += 1
@@ -103,7 +103,7 @@ def _send(call: ServerCall, level: str, logger: str, data: Any) -> None:
 
 
 def _plain(fields: dict[str, Any]) -> Any:
-    """What JSON can hold of it: a log must not fail for what it is given."""
+    """The fields as JSON values; those that JSON cannot hold become text, because logging must not fail."""
     try:
         return msgspec.to_builtins(fields, str_keys=True, enc_hook=str)
     except Exception:

@@ -18,7 +18,7 @@ from .invoke import run_handler
 
 
 class PromptOptions(TypedDict, total=False):
-    """What can be said about a prompt besides its function."""
+    """Options of a prompt besides its function."""
 
     name: str
     title: str

@@ -25,11 +25,11 @@ from .invoke import run_handler
 Contents = TextContents | BlobContents
 
 _URI = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:|\{)[^\s\x00-\x1f\x7f]*\Z")
-"""What can be a URI (RFC 3986, section 3), or a template of one."""
+"""Pattern of a URI (RFC 3986, section 3) or a URI template."""
 
 
 class ResourceOptions(TypedDict, total=False):
-    """What can be said about a resource besides its function."""
+    """Options of a resource besides its function."""
 
     name: str
     title: str
@@ -41,7 +41,7 @@ class ResourceOptions(TypedDict, total=False):
     ttl: float
     """Seconds for which a client may keep what it read (2026-07-28 caching)."""
     public: bool
-    """What is read is the same for everyone, so that caches may share it."""
+    """True if the contents are the same for every principal, so that caches may share them."""
     meta: dict[str, Any]
 
 

@@ -53,7 +53,7 @@ class Subscriptions:
         self._requests: dict[Id, ListenRequest] = {}
         self._subscribed: set[str] = set()
         self._counts: Counter[str] = Counter()
-        """How many subscriptions a URI has, of both eras."""
+        """Number of subscriptions to each URI, of both eras."""
         self._changed: dict[ListKind, None] = {}
         self._updated: dict[str, None] = {}
         self._waiting: asyncio.Task[None] | None = None

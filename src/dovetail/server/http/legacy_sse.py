@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MAX_CONNECTIONS = 1000
 
 GRACE_SECONDS = 5.0
-"""How long the calls of a client that has closed its side may go on."""
+"""Seconds that the calls of a client may continue after it has closed its side."""
 
 _GONE = "the client closed its stream"
 
@@ -47,7 +47,7 @@ class LegacyChannel:
 
     @property
     def congested(self) -> bool:
-        """Whether the client reads more slowly than we write."""
+        """True if the client reads more slowly than we write."""
         return self.stream.congested
 
     def send(self, line: bytes) -> None:
@@ -102,7 +102,7 @@ class LegacySse:
 
     @property
     def full(self) -> bool:
-        """Whether the limit of connections is reached."""
+        """True if the limit of connections is reached."""
         return len(self._runners) >= MAX_CONNECTIONS
 
     async def open(self, request: HttpRequest) -> None:

@@ -39,7 +39,7 @@ Prompt = str | SamplingContent | Sequence[SamplingMessage | SamplingContent | st
 
 
 class SampleOptions(TypedDict, total=False):
-    """What can be said about a question to the model besides the prompt."""
+    """Options of a sampling request besides the prompt."""
 
     system: str
     temperature: float
@@ -49,7 +49,7 @@ class SampleOptions(TypedDict, total=False):
     models: Sequence[str]
     """Names, or parts of names, of models that would do, best first."""
     cost: float
-    """How much a low price matters, from 0 to 1; `speed` and `intelligence` likewise."""
+    """Priority of a low price, from 0 to 1; `speed` and `intelligence` likewise."""
     speed: float
     intelligence: float
     include_context: Literal["none", "thisServer", "allServers"]
@@ -66,7 +66,7 @@ class Answer(msgspec.Struct, frozen=True):
 
     @property
     def accepted(self) -> bool:
-        """Whether the user said yes."""
+        """True if the user accepted."""
         return self.action == "accept"
 
 

@@ -123,7 +123,7 @@ MAX_HEAD_BYTES = 65_536
 """Twice the limit of the application, so that a head a little above that is answered by the application."""
 
 HEAD_SECONDS = 30.0
-"""How long a head may take to arrive, and a new connection to send its first byte."""
+"""Seconds within which a head must arrive, and a new connection must send its first byte."""
 
 
 class BoundedHttp(CoalescingHttp):

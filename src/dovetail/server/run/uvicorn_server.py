@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from .session_relay import SessionRelay
 
 KEEP_ALIVE_SECONDS = 75
-"""How long a connection may be idle: longer than with proxies, so that the server never closes it first."""
+"""Seconds that a connection may be idle: longer than with proxies, so that the server never closes it first."""
 
 PING_SECONDS = 20.0
-"""How often a WebSocket is pinged, and how long a pong may take."""
+"""Seconds between pings on a WebSocket, and within which the pong must arrive."""
 
 FLUSH_SECONDS = 1.0
-"""How long clients get to read what was written to them, once every call has ended."""
+"""Seconds that clients have to read what was written to them, once every call has ended."""
 
 _TICK_SECONDS = 1.0
-"""How often uvicorn renews the Date header."""
+"""Seconds between two updates of uvicorn's Date header."""
 
 _POLL_SECONDS = 0.01
 _BACKLOG = 2048
@@ -59,7 +59,7 @@ class HttpLimits(Protocol):
 
     @property
     def websocket(self) -> bool:
-        """Whether WebSockets are served."""
+        """True if WebSockets are served."""
         ...
 
     @property

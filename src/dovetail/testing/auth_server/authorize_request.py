@@ -57,7 +57,7 @@ class UserAuthorization(msgspec.Struct, frozen=True, kw_only=True):
     client: KnownClient
     redirect_uri: str
     redirect_named: bool
-    """Whether the request contained it; then the token request must contain it too."""
+    """True if the request contained it; then the token request must contain it too."""
     state: str | None
     challenge: str
     resource: str

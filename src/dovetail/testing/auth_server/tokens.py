@@ -24,7 +24,7 @@ REFRESH_SECONDS = 30 * 86400.0
 
 
 class AccessRight(msgspec.Struct, frozen=True, kw_only=True):
-    """What tokens grant: client, resource, subject and scopes."""
+    """The access that tokens grant: client, resource, subject and scopes."""
 
     subject: str
     client_id: str

@@ -57,7 +57,7 @@ class HttpOptions(msgspec.Struct, frozen=True, kw_only=True):
     proxy: str | None = None
     """The URL of a proxy; else the environment names one (HTTP_PROXY, HTTPS_PROXY, NO_PROXY). "" means none."""
     verify: bool = True
-    """Whether a server must have a trusted certificate."""
+    """True if a server must have a trusted certificate."""
     ca: str | os.PathLike[str] | None = None
     """A file or folder of certificates to trust instead of the system's."""
     cert: str | tuple[str, str] | None = None

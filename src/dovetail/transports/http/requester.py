@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MAX_REDIRECTS = 5
 MAX_REFUSALS = 3
-"""How often refused credentials are replaced during one request."""
+"""Times that refused credentials are replaced during one request."""
 MAX_WORDS = 16 * 1024
 """The bytes that are read of an error whose body is no message."""
 

@@ -8,14 +8,14 @@ from contextvars import copy_context
 import pytest
 
 from dovetail.cli.chat.ui.colours import Colorizer, Part
-from dovetail.cli.chat.ui.transcript import Transcript, wrap_parts
+from dovetail.cli.chat.ui.transcript import ChatOutput, wrap_parts
 from dovetail.cli.output import width_of
 
 
 class Page:
     def __init__(self) -> None:
         self.text = ""
-        self.transcript = Transcript(self.write, Colorizer(False), lambda: 40)
+        self.transcript = ChatOutput(self.write, Colorizer(False), lambda: 40)
 
     def write(self, text: str) -> None:
         self.text += text

@@ -38,5 +38,5 @@ class Colorizer:
 
 
 def wants_colour(environ: Mapping[str, str], terminal: bool) -> bool:
-    """Whether to use colours: on a terminal that supports them, unless NO_COLOR is set (https://no-color.org)."""
+    """True if colours are used: on a terminal that supports them, unless NO_COLOR is set (https://no-color.org)."""
     return terminal and not environ.get("NO_COLOR") and environ.get("TERM", "dumb") != "dumb"

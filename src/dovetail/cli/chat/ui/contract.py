@@ -88,7 +88,7 @@ class ChatUI(Protocol):
         ...
 
     def stopped_early(self) -> bool:
-        """Whether Ctrl-C was pressed right after the last line, before its command started."""
+        """True if Ctrl-C was pressed right after the last line, before its command started."""
         ...
 
     async def line(self, prompt: str, suggest: Suggest) -> str:

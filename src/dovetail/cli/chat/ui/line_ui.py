@@ -13,7 +13,7 @@ from dovetail.cli.terminal.progress import ProgressDisplay
 
 from .colours import Colorizer, wants_colour
 from .contract import Choice, Row, Suggest
-from .transcript import Transcript, TranscriptUI
+from .transcript import ChatOutput, TranscriptUI
 
 
 class LineReader(Protocol):
@@ -34,7 +34,7 @@ class LineUI(TranscriptUI):
     def __init__(self, reader: LineReader, stream: IO[str], display: ProgressDisplay | None = None) -> None:
         self._reader = reader
         colorizer = Colorizer(wants_colour(os.environ, stream.isatty()))
-        transcript = Transcript(self._write, colorizer, lambda: self.width if stream.isatty() else None)
+        transcript = ChatOutput(self._write, colorizer, lambda: self.width if stream.isatty() else None)
         super().__init__(display or ProgressDisplay(stream), transcript)
 
     @contextlib.asynccontextmanager

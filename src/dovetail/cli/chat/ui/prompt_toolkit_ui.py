@@ -31,7 +31,7 @@ from .colours import Colorizer, wants_colour
 from .contract import Choice, Interrupted, Row, Suggest
 from .key_prompt import QUIET, KeyPrompt, bindings
 from .picker import Picker
-from .transcript import Transcript, TranscriptUI
+from .transcript import ChatOutput, TranscriptUI
 
 _ABOUT = 48
 
@@ -78,7 +78,7 @@ class PromptToolkitUI(TranscriptUI):
 
     def __init__(self, history: History | None = None) -> None:
         colorizer = Colorizer(wants_colour(os.environ, sys.stdout.isatty()))
-        super().__init__(ProgressDisplay(sys.stdout), Transcript(self._write, colorizer, lambda: self.width))
+        super().__init__(ProgressDisplay(sys.stdout), ChatOutput(self._write, colorizer, lambda: self.width))
         self._input = create_input()
         self._history = history or InMemoryHistory()
         self._question_lock = asyncio.Lock()
@@ -115,7 +115,7 @@ class PromptToolkitUI(TranscriptUI):
         return echo_off()
 
     def stopped_early(self) -> bool:
-        """Whether Ctrl-C was pressed together with Enter, before the terminal could turn it into a signal."""
+        """True if Ctrl-C was pressed together with Enter, before the terminal could turn it into a signal."""
         ahead = get_typeahead(self._input)  # this removes them
         kept = [press for press in ahead if press.key != Keys.ControlC]
         store_typeahead(self._input, kept)

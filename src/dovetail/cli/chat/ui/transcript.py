@@ -22,7 +22,7 @@ from .colours import Colorizer, Part, Tone
 class TranscriptUI:
     """The output half of a `ChatUI`, shared by all of them; subclasses add the input half."""
 
-    def __init__(self, display: ProgressDisplay, transcript: Transcript) -> None:
+    def __init__(self, display: ProgressDisplay, transcript: ChatOutput) -> None:
         self._display = display
         self._transcript = transcript
 
@@ -126,7 +126,7 @@ _MOST = 1000
 """Deferred pieces; further ones are dropped."""
 
 
-class Transcript:
+class ChatOutput:
     """Output that keeps a question in one piece: other output comes after it, and cannot pose as a part of it."""
 
     def __init__(self, write: Callable[[str], None], colorizer: Colorizer, width: Callable[[], int | None]) -> None:
@@ -142,12 +142,12 @@ class Transcript:
 
     @property
     def in_question(self) -> bool:
-        """Whether the caller belongs to the open question."""
+        """True if the caller belongs to the open question."""
         return _IN_QUESTION.get()
 
     @property
     def question_open(self) -> bool:
-        """Whether a question is open."""
+        """True if a question is open."""
         return self._question_open
 
     def say(self, *parts: Part) -> None:

@@ -31,13 +31,13 @@ logger = logging.getLogger("dovetail")
 
 MAX_POSTS = 512
 CLOSE_SECONDS = 1.0
-"""How long a closing channel waits for its last messages, and then for the end of its session."""
+"""Seconds that a closing channel waits for its last messages, and again for the end of its session."""
 
 DELIVER_SECONDS = 30.0
-"""How long a server may take to accept a notification or an answer, for which those behind it wait."""
+"""Seconds that a server may take to accept a notification or a response; later messages wait for it."""
 
 SUBSCRIBE_WAIT_SECONDS = 2.0
-"""How long after the handshake a subscription waits for the GET stream, over which the changes come."""
+"""Seconds after the handshake that a subscription waits for the GET stream, over which the changes come."""
 
 CALL_WAIT_SECONDS = 0.5
 """The same for calls during which a server may send requests: some send them before there is a GET stream, and hang."""
@@ -95,7 +95,7 @@ class HttpChannel(RequestChannel):
 
     @property
     def congested(self) -> bool:
-        """Whether more is on its way to the server than the bounds allow."""
+        """True if more is on its way to the server than the bounds allow."""
         return (self._unsent > HIGH_WATER or len(self._posted) > MAX_POSTS) and not self._closing
 
     def open(self, receiver: Receiver) -> None:

@@ -14,7 +14,7 @@ from dovetail.wire.jsonrpc import Failure, Id, Invalid, Response
 from dovetail.wire.sse import Event, EventParser, EventTooLong
 
 LINGER_SECONDS = 5.0
-"""How long a stream may stay open after the answer that it was for."""
+"""Seconds that a stream may stay open after the response that it was opened for."""
 
 MAX_EVENT_IDS = 4096
 """Event ids that are remembered, to recognise events that a server repeats after a reconnection."""
@@ -87,7 +87,7 @@ class SseReader:
 
 
 def is_answer(message: Decoded | None, id: Id) -> bool:
-    """Whether a message, or one of a batch, answers the request with this id, readable or not."""
+    """True if a message, or one of a batch, answers the request with this id, readable or not."""
     if isinstance(message, list):
         return any(is_answer(each, id) for each in message)
     if isinstance(message, (Response, Failure)) or (isinstance(message, Invalid) and (message.reply or message.bare)):
