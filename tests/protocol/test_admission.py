@@ -32,10 +32,14 @@ H = NEWEST_HANDSHAKE.name.encode()
 PATHS = {"t": {("region",): "Region"}}
 
 
+class Tools:
+    mirrored = PATHS
+
+
 def _admit(message, headers=None, served=REVISIONS, session=None, *, strict=False):
     seen = {name.replace("_", "-").encode(): value for name, value in (headers or {}).items()}
     agreed = None if session is None else Terms(session, None, ClientCapabilities())
-    terms = Admission(served, lambda: PATHS, strict=strict).admit(message, seen, agreed)
+    terms = Admission(served, Tools(), strict=strict).admit(message, seen, agreed)
     return terms if isinstance(terms, Refusal) else terms.revision
 
 

@@ -9,8 +9,8 @@ version; other headers; the rest of `_meta`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Mapping
+from typing import Any, ClassVar, Protocol, TypeAlias, cast
 
 from msgspec.structs import replace
 
@@ -31,7 +31,7 @@ from .request_guard import Headers, Refusal
 from .revisions import REVISIONS, Revision
 from .terms import Terms
 
-Mirrored: TypeAlias = "Callable[[], Mapping[str, Mapping[tuple[str, ...], str]]]"
+Mirrored: TypeAlias = "Mapping[str, Mapping[tuple[str, ...], str]]"
 """The arguments that are mirrored into headers (`names.header_paths`), by tool; tools without any are left out."""
 
 Served: TypeAlias = "Mapping[str, Revision]"
@@ -58,19 +58,28 @@ def refused(error: ProtocolError, status: int = 400) -> Refusal:
     return Refusal(status, error.code, error.message, error.data)
 
 
-def _nothing_mirrored() -> Mapping[str, Mapping[tuple[str, ...], str]]:
-    return {}
+class Tools(Protocol):
+    """The tools of a server, as far as admission needs to know them."""
+
+    @property
+    def mirrored(self) -> Mirrored:
+        """The mirrored arguments of the tools that have any; they may change."""
+        ...
+
+
+class _NoTools:
+    mirrored: ClassVar[Mirrored] = {}
 
 
 class Admission:
     """Decides the terms of the messages of one application."""
 
-    __slots__ = ("_envelope", "_mirrored", "_served", "_strict")
+    __slots__ = ("_envelope", "_served", "_strict", "_tools")
 
-    def __init__(self, served: Served, mirrored: Mirrored = _nothing_mirrored, *, strict: bool = False) -> None:
+    def __init__(self, served: Served, tools: Tools | None = None, *, strict: bool = False) -> None:
         """`strict` makes the standard headers required on handshake revisions too."""
         self._served = served
-        self._mirrored = mirrored
+        self._tools = tools or _NoTools()
         self._strict = strict
         self._envelope = EnvelopeReader(served)
 
@@ -88,14 +97,18 @@ class Admission:
         if not isinstance(message, _CALLS):
             revision = _admit_other(message, named, self._served, agreed)
         else:
-            meta = meta_of(message.params)
-            if meta is not None and VERSION in meta:
-                return self._admit_envelope(message, meta, meta[VERSION], headers, principal, scopes)
+            meta = message.params.get("_meta")
+            if type(meta) is dict and VERSION in meta:
+                envelope = cast("dict[str, Any]", meta)
+                return self._admit_envelope(message, envelope, envelope[VERSION], headers, principal, scopes)
             if named in _ENVELOPE_NAMES:
                 return self._without_version(message, named, headers, principal, scopes)
             revision = _handshake_revision(named, message, self._served, agreed)
             if not isinstance(revision, Refusal):
-                reason = self._headers_differ(message, headers, self._strict)
+                mirrored, paths = self._tools.mirrored, None
+                if mirrored and message.method == "tools/call":
+                    paths = _paths(mirrored, message.params)
+                reason = check_headers(headers, message.method, message.params, paths, required=self._strict)
                 if reason is not None:
                     return Refusal(400, DRAFT_HEADER_MISMATCH, f"Header mismatch: {reason}")
         if isinstance(revision, Refusal):
@@ -134,7 +147,11 @@ class Admission:
         if revision is None or revision.era != "envelope":
             return refused(unsupported(version, self._served))
         is_request = isinstance(message, Request)
-        reason = self._headers_differ(message, headers, revision.required_headers and is_request)
+        mirrored, paths = self._tools.mirrored, None
+        if mirrored and message.method == "tools/call":
+            paths = _paths(mirrored, message.params)
+        required = revision.required_headers and is_request
+        reason = check_headers(headers, message.method, message.params, paths, required=required)
         if reason is not None:
             return Refusal(400, HEADER_MISMATCH, f"Header mismatch: {reason}")
         if not is_request:
@@ -158,12 +175,10 @@ class Admission:
             return Refusal(400, INVALID_PARAMS, f"_meta lacks {VERSION}, though the header names {version}")
         return self._admit_envelope(message, {}, version, headers, principal, scopes)
 
-    def _headers_differ(self, message: Request | Notification, headers: Headers, required: bool) -> str | None:
-        params, paths = message.params, None
-        if message.method == "tools/call":
-            name = params.get("name")
-            paths = self._mirrored().get(name) if isinstance(name, str) else None
-        return check_headers(headers, message.method, params, paths, required=required)
+
+def _paths(mirrored: Mirrored, params: Mapping[str, Any]) -> Mapping[tuple[str, ...], str] | None:
+    name = params.get("name")
+    return mirrored.get(name) if isinstance(name, str) else None
 
 
 def _admit_other(

@@ -25,19 +25,15 @@ class ServerLifecycle:
         self._served = served
         self._handshake = [revision for revision in served.values() if revision.era == "handshake"]
         self._envelope = EnvelopeReader(served)
-        self._terms: Terms | None = None
+        self.terms: Terms | None = None
+        """The terms of the handshake, once there was one."""
         self.ready = False
         """The client has confirmed the handshake: the server may speak first from now on."""
 
     @property
-    def terms(self) -> Terms | None:
-        """The terms of the handshake, once there was one."""
-        return self._terms
-
-    @property
     def null_id(self) -> bool:
         """Whether an error without a readable id carries `id: null`, judged by the last terms there were."""
-        terms = self._terms or self._envelope.last
+        terms = self.terms or self._envelope.last
         if terms is not None:
             return terms.revision.null_id
         return next(iter(self._served.values())).null_id
@@ -47,8 +43,8 @@ class ServerLifecycle:
         meta = meta_of(request.params)
         if meta is not None and VERSION in meta:
             return self._envelope.terms(meta)
-        if self._terms is not None:
-            return self._terms
+        if self.terms is not None:
+            return self.terms
         if request.method in _BEFORE_INITIALIZE and self._handshake:
             return Terms(self._handshake[-1], None, ClientCapabilities())
         if request.method == "initialize":
@@ -63,21 +59,21 @@ class ServerLifecycle:
 
         Lifecycle, "Version Negotiation".
         """
-        if self._terms is not None:
+        if self.terms is not None:
             raise ProtocolError(INVALID_REQUEST, "initialize was answered already on this connection")
         wanted = self._served.get(params.protocol_version)
         revision = wanted if wanted is not None and wanted in self._handshake else self._handshake[-1]
-        self._terms = Terms(revision, params.client_info, params.capabilities)
+        self.terms = Terms(revision, params.client_info, params.capabilities)
         return revision
 
     def restore(self, terms: Terms, *, ready: bool) -> None:
         """Take up a handshake that was made before."""
-        self._terms = terms
+        self.terms = terms
         self.ready = ready
 
     def initialized(self) -> None:
         """The client's `notifications/initialized` arrived."""
-        self.ready = self._terms is not None
+        self.ready = self.terms is not None
 
 
 _BEFORE_INITIALIZE = frozenset({"initialize", "ping"})

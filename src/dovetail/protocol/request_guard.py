@@ -217,6 +217,12 @@ class RequestGuard(msgspec.Struct, frozen=True, eq=False):
         return Refusal(413, INVALID_REQUEST, f"The body has more than {self.max_body} bytes (max_body)")
 
 
+def accepted(headers: Headers) -> tuple[bool, bool]:
+    """Whether an answer may be application/json, and text/event-stream; a request without Accept takes anything."""
+    accept = headers.get(b"accept")
+    return _BOTH if accept is None or accept in _USUAL_ACCEPT else _accepted(accept)
+
+
 def accepts_json(headers: Headers) -> bool:
     """Whether an answer may be application/json; a request without Accept takes anything."""
     accept = headers.get(b"accept")
@@ -229,6 +235,7 @@ def accepts_sse(headers: Headers) -> bool:
     return accept is None or accept in _USUAL_ACCEPT or _accepted(accept)[1]
 
 
+_BOTH = (True, True)
 _USUAL_ACCEPT = frozenset({b"application/json, text/event-stream", b"*/*"})
 _IDENTITY: Pairs = ((b"accept-encoding", b"identity"),)
 

@@ -21,7 +21,17 @@ _YIELD_EVERY = 64
 class Call:
     """A request of the peer, from its arrival to its answer."""
 
-    __slots__ = ("_progress", "connection", "error_code", "problem", "request", "silent", "sink", "task", "terms")
+    __slots__ = (
+        "connection",
+        "error_code",
+        "problem",
+        "progress_reporter",
+        "request",
+        "silent",
+        "sink",
+        "task",
+        "terms",
+    )
 
     def __init__(self, request: Request, terms: Terms, sink: MessageSink, connection: Connection | None) -> None:
         self.request = request
@@ -38,13 +48,14 @@ class Call:
         """The code of the error that the request ended in."""
         self.silent = False
         """Cancelled, or answered: nothing more is sent for this request."""
-        self._progress: ProgressReporter | None = None
+        self.progress_reporter: ProgressReporter | None = None
+        """Reports progress, once the handler has reported any."""
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Report progress to the peer, if it asked for it."""
-        if self._progress is None:
-            self._progress = ProgressReporter(self)
-        await self._progress.report(progress, total, message)
+        if self.progress_reporter is None:
+            self.progress_reporter = ProgressReporter(self)
+        await self.progress_reporter.report(progress, total, message)
 
     def notify(self, method: str, params: dict[str, Any] | None = None) -> None:
         """Send a notification that belongs to this request."""
@@ -55,11 +66,6 @@ class Call:
         self.silent = True
         if self.task is not None:
             self.task.cancel()
-
-    def flush(self) -> None:
-        """Send the progress that was held back, before the answer goes out."""
-        if self._progress is not None:
-            self._progress.flush()
 
 
 class ProgressReporter:

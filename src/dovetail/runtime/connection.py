@@ -237,14 +237,13 @@ class Connection:
             sink.finish(None)
         elif isinstance(message, list):
             self._receive_batch(message, sink, terms)
-        else:
-            self._receive(message, sink, terms)
-
-    def _receive(self, message: Message, sink: MessageSink, terms: Terms | None) -> None:
-        action = self._peer.receive(message)
-        if action is Action.SERVE:
+        elif (action := self._peer.receive(message)) is Action.SERVE:
             self._serve(message, sink, terms)  # type: ignore[arg-type]
-            return
+        else:
+            self._react(action, message, sink)
+
+    def _react(self, action: Action, message: Message, sink: MessageSink) -> None:
+        """Handle a message that is no request to serve."""
         match message:
             case Request():
                 sink.finish(_refused(message.id, self._peer.refusal(action, message.id)))
@@ -266,7 +265,7 @@ class Connection:
             return
         batch = BatchSink(sink, messages)
         for message in messages:
-            self._receive(message, batch, terms)
+            self.receive(message, batch, terms)
         batch.seal()
 
     def _reject(self, message: Invalid, sink: MessageSink) -> None:
@@ -303,7 +302,8 @@ class Connection:
             # Ours, if the call was cancelled; else the handler's own, which came too late to stop its answer.
             pass
         if not call.silent:
-            call.flush()
+            if call.progress_reporter is not None:
+                call.progress_reporter.flush()
             self._remove(call)
             sink.finish(answer)
             if not self._peer.incoming:

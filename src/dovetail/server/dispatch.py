@@ -42,6 +42,7 @@ from .session import ServerCall
 
 if TYPE_CHECKING:
     from dovetail.protocol.extension import RequestHandler
+    from dovetail.runtime.middleware import Chain
 
 DEFAULT_LOG_LEVEL = "info"
 """The level before a client of the handshake era has set one (logging, "Setting Log Level")."""
@@ -49,26 +50,25 @@ DEFAULT_LOG_LEVEL = "info"
 Method: TypeAlias = "Callable[[ServerCore, ServerCall, Any], Outcome]"
 
 
-def dispatch(core: ServerCore, call: ServerCall) -> Outcome:
-    """Dispatch a request by its method, through the middleware if there is any for it."""
-    chain = core.middleware
-    if chain is None or not chain.wraps(call.request.method):
-        return _dispatch(core, call)
-    from dovetail.runtime.middleware import pass_in
-
-    # The requests that come right after initialize need its outcome, so it is not left to the middleware's task.
-    done = _dispatch(core, call) if call.request.method == "initialize" else None
-    assert done is None or isinstance(done, bytes)
-    inner = functools.partial(_dispatch, core)
-    return pass_in(chain, "server", call.terms.client, call, inner, answer=done)
-
-
-def _dispatch(core: ServerCore, call: ServerCall) -> Outcome:
+def dispatch(core: ServerCore, call: ServerCall, *, wrapped: bool = False) -> Outcome:
+    """Dispatch a request by its method, through the middleware if there is any for it and has not `wrapped` it yet."""
     request, revision = call.request, call.terms.revision
+    if not wrapped and core.middleware is not None and core.middleware.wraps(request.method):
+        return _through_middleware(core, core.middleware, call)
     method = METHODS.get(request.method)
     if method is None or request.method not in revision.methods:
         return _extension(core, call)
     return method(core, call, revision.accept("client", request.method, request.params))
+
+
+def _through_middleware(core: ServerCore, chain: Chain, call: ServerCall) -> Outcome:
+    from dovetail.runtime.middleware import pass_in
+
+    # The requests that come right after initialize need its outcome, so it is not left to the middleware's task.
+    inner = functools.partial(dispatch, core, wrapped=True)
+    done = inner(call) if call.request.method == "initialize" else None
+    assert done is None or isinstance(done, bytes)
+    return pass_in(chain, "server", call.terms.client, call, inner, answer=done)
 
 
 def initialize(core: ServerCore, call: ServerCall, params: InitializeParams) -> Outcome:
@@ -102,7 +102,7 @@ def discover(core: ServerCore, call: ServerCall, params: EmptyParams) -> Outcome
     """Describe the server to a client of the envelope era (2026-07-28 server/discover)."""
     result = DiscoverResult(list(core.served)[::-1], core.capabilities(), core.instructions)
     result.ttl_ms, result.cache_scope = core.list_ttl_ms, "public"
-    return core.encode_result(call, result)
+    return codec.encode(core.emit_result(call.terms.revision, call.request.method, result))
 
 
 def list_page(core: ServerCore, call: ServerCall, params: PageParams) -> Outcome:
@@ -162,7 +162,7 @@ async def _run(core: ServerCore, call: ServerCall, params: RetriedParams, handle
     result = await handle(invocation)
     if isinstance(result, InputRequired) and call.terms.revision.server_requests == "direct":
         result = await ask_between_runs(result, lambda: Invocation(core, call), handle)
-    return core.encode_result(call, result)
+    return codec.encode(core.emit_result(call.terms.revision, call.request.method, result))
 
 
 async def _run_suspendable(

@@ -19,6 +19,8 @@ class Registry(Generic[Item]):
     def __init__(self, noun: str, on_change: Callable[[], None]) -> None:
         self._noun = noun
         self._items: dict[str, Item] = {}
+        self.get: Callable[[str], Item | None] = self._items.get
+        """The item with a key, or None; the dict's own method, because it is on the path of every call."""
         self._on_change = on_change
         self.offered = False
         """True once an item was added: the capability of a list that became empty stays."""
@@ -36,10 +38,6 @@ class Registry(Generic[Item]):
     def items(self) -> list[tuple[str, Item]]:
         """Keys and items, in order, as they are now."""
         return list(self._items.items())
-
-    def get(self, key: str) -> Item | None:
-        """The item with this key, if there is one."""
-        return self._items.get(key)
 
     def add(self, key: str, item: Item) -> None:
         """Add an item; LocalError if the key is in use."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -76,7 +76,7 @@ class Session:
 class ServerCall(Call):
     """A request that a server serves for one of its clients."""
 
-    __slots__ = ("session",)
+    __slots__ = ("_session",)
 
     def __init__(
         self,
@@ -84,7 +84,15 @@ class ServerCall(Call):
         terms: Terms,
         sink: MessageSink,
         connection: Connection | None,
-        session: Session,
+        session: Session | Callable[[], Session],
     ) -> None:
+        """A client without a session is looked up when a limit of it is first needed, which is rare."""
         super().__init__(request, terms, sink, connection)
-        self.session = session
+        self._session = session
+
+    @property
+    def session(self) -> Session:
+        """The session of the client, or its limits where it has no session."""
+        if not isinstance(self._session, Session):
+            self._session = self._session()
+        return self._session

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dovetail import Context, Server
-from dovetail.server.http.access_log import Note, RequestIds, current_request_id
+from dovetail.server.http.access_log import AccessLogEntry, RequestIds, current_request_id
 from dovetail.server.http.request import HttpRequest
 from dovetail.transports.http.server.response import HttpResponse
 from tests.support.http import serving
@@ -178,9 +178,9 @@ def test_a_disabled_access_log_costs_next_to_nothing() -> None:
     arrival = HttpRequest(scope, {b"host": b"localhost"}, nothing, reply)
 
     def once() -> None:
-        note = Note()
-        note.take(arrival)
-        note.end(scope, "/mcp", reply)
+        entry = AccessLogEntry()
+        entry.request = arrival
+        entry.end(scope, "/mcp", reply)
 
     assert not logging.getLogger("dovetail.http").isEnabledFor(logging.INFO)
     cost = min(contextvars.copy_context().run(timeit.repeat, once, number=20_000, repeat=5)) / 20_000

@@ -1,7 +1,7 @@
 """Request ids and the access log.
 
-Every HTTP request has an id: the client's `X-Request-Id`, or one that is made up when somebody wants to know it.
-Neither tokens nor arguments are ever written down.
+Every HTTP request has an id: the client's `X-Request-Id`, or one that is made when it is first needed. Neither tokens
+nor arguments are ever logged.
 """
 
 from __future__ import annotations
@@ -27,49 +27,49 @@ logger = logging.getLogger("dovetail.http")
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s [%(request_id)s] %(message)s"
 """For handlers that have a `RequestIds` filter."""
 
-_HEADER = b"x-request-id"
+REQUEST_ID = b"x-request-id"
 _SANE = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 _LONGEST = 200
 _SESSION_SHOWN = 8
 
-_current: ContextVar[Note | None] = ContextVar("dovetail_request", default=None)
+_current: ContextVar[AccessLogEntry | None] = ContextVar("dovetail_request", default=None)
 
 
-class Note:
-    """What is written down of one request."""
+class AccessLogEntry:
+    """The line of the access log about one request."""
 
-    __slots__ = ("_arrival", "_started", "_token", "id")
+    __slots__ = ("_started", "_token", "id", "request")
 
     def __init__(self) -> None:
         self.id = ""
-        """Empty until somebody wants to know it, or the client has said it."""
-        self._arrival: HttpRequest | None = None
+        """Empty until the client has sent one, or something asks for it."""
+        self.request: HttpRequest | None = None
+        """The request, once its headers have been read."""
         self._started = time.perf_counter()
-        self._token: Token[Note | None] = _current.set(self)
+        self._token: Token[AccessLogEntry | None] = _current.set(self)
 
-    def take(self, arrival: HttpRequest) -> None:
-        """The headers can be read: a client that names its request hears the name again."""
-        self._arrival = arrival
-        given = arrival.headers.get(_HEADER)
+    def use_client_id(self, request: HttpRequest) -> None:
+        """Use the id that the client has sent, and send it back."""
+        given = request.headers.get(REQUEST_ID)
         if given is not None and _SANE.fullmatch(given):
             self.id = given.decode()
-            arrival.response.add_header(_HEADER, given)
+            request.response.add_header(REQUEST_ID, given)
 
     def end(self, scope: Scope, path: str, response: HttpResponse) -> None:
-        """The request has been answered; what it started may still ask for its id."""
+        """The request has been answered; tasks that it started may still ask for its id."""
         if logger.isEnabledFor(logging.INFO):
             self._write(scope, path, response.status)
         _current.reset(self._token)
-        self._arrival = None
+        self.request = None
 
     def _write(self, scope: Scope, path: str, status: int) -> None:
-        arrival = self._arrival
-        words = [scope["method"], path, *_subject(arrival)]
+        request = self.request
+        words = [scope["method"], path, *_subject(request)]
         words += [str(status or "-"), f"{(time.perf_counter() - self._started) * 1000:.1f} ms"]
-        if arrival is not None:
-            if arrival.principal is not None:
-                words.append(f"principal={arrival.principal}")
-            if (session := arrival.headers.get(SESSION_KEY)) is not None:
+        if request is not None:
+            if request.principal is not None:
+                words.append(f"principal={request.principal}")
+            if (session := request.headers.get(SESSION_KEY)) is not None:
                 words.append(f"session={session[:_SESSION_SHOWN].decode('latin-1')}")
         words.append(f"request={current_request_id()}")
         logger.info("%s", " ".join(map(_plain, words)))
@@ -79,24 +79,24 @@ class RequestIds(logging.Filter):
     """Puts `request_id` on every record, for handlers whose format shows it; `-` outside of requests."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Let everything through."""
+        """Add the id; no record is dropped."""
         record.request_id = current_request_id() or "-"
         return True
 
 
 def current_request_id() -> str | None:
     """The id of the HTTP request that is being served here, also in what its handlers started; None outside of one."""
-    note = _current.get()
-    if note is None:
+    entry = _current.get()
+    if entry is None:
         return None
-    if not note.id:
-        note.id = os.urandom(8).hex()
-    return note.id
+    if not entry.id:
+        entry.id = os.urandom(8).hex()
+    return entry.id
 
 
-def _subject(arrival: HttpRequest | None) -> list[str]:
+def _subject(request: HttpRequest | None) -> list[str]:
     """The method of the message, and the tool, prompt or resource that it is about."""
-    message: Any = None if arrival is None else arrival.message
+    message: Any = None if request is None else request.message
     if isinstance(message, list):
         return ["batch"]
     if not isinstance(message, Request | Notification):

@@ -14,7 +14,7 @@ from dovetail.transports.http.server.asgi import ClientGone, Receive, Scope, Sen
 from dovetail.transports.http.server.response import WRITE_JSON, HttpResponse
 from dovetail.wire import codec
 
-from .access_log import Note
+from .access_log import REQUEST_ID, AccessLogEntry
 from .options import Settings
 from .request import HttpRequest
 from .router import HttpRouter
@@ -49,7 +49,8 @@ class AsgiApp:
         self._router = HttpRouter(core, settings, "" if relay is None else relay.prefix)
         self._authenticator = _make_authenticator(core, settings, self._router, relay)
         self._cors = Cors.build(settings.cors)
-        self._stopping = False
+        self._unavailable: Refusal | None = None
+        """The refusal of every request, once the server shuts down."""
         self.bind(bound_host)
 
     def bind(self, host: str | None) -> None:
@@ -67,17 +68,17 @@ class AsgiApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request, one WebSocket, or the application's lifespan."""
-        if scope["type"] != "http":
-            await self._not_http(scope, receive, send)
+        if (scope["type"] != "http" or self._relay is not None) and await self._serve_other(scope, receive, send):
             return
-        if self._relay is not None and await self._relay.forward(scope, receive, send):
-            return
-        path = _path(scope)
+        path: str = scope["path"]
         # Taken out of the scope, which it refers to: left there, each request would be a reference cycle.
         response = HttpResponse(send, scope.pop(WRITE_JSON, None))
-        entry = Note()
+        entry = AccessLogEntry()
         try:
             route = self._routes.get(path)
+            if route is None or scope.get("root_path"):
+                path = _path(scope)
+                route = self._routes.get(path)
             if route is None:
                 await self._serve_metadata(scope, path, receive, response)
                 return
@@ -86,16 +87,15 @@ class AsgiApp:
                 await HttpRequest(scope, {}, receive, response).refuse(headers)
                 return
             request = HttpRequest(scope, headers, receive, response)
-            entry.take(request)
+            entry.request = request
+            if REQUEST_ID in headers:
+                entry.use_client_id(request)
             if self._cors is not None and await self._preflight(self._cors, route.guard, request):
                 return
-            refusal = route.guard.check(request.method, headers) or (_ENDING if self._stopping else None)
+            refusal = route.guard.check(request.method, headers) or self._unavailable
             if refusal is None and self._authenticator is not None:
                 refusal = await self._authenticate(self._authenticator, request)
-            if refusal is None:
-                await route.handler(request)
-            else:
-                await request.refuse(refusal)
+            await (route.handler(request) if refusal is None else request.refuse(refusal))
         except ClientGone:
             pass
         except asyncio.CancelledError:
@@ -110,12 +110,12 @@ class AsgiApp:
 
     def stop(self, grace: float = 5.0) -> None:
         """Begin to shut down: refuse new requests, close streams, and give calls the grace period to finish."""
-        self._stopping = True
+        self._unavailable = _ENDING
         self._router.stop(grace)
 
     async def close(self, grace: float = 5.0) -> None:
         """Shut down; calls that run longer than the grace period are cancelled."""
-        self._stopping = True
+        self._unavailable = _ENDING
         await self._router.close(grace)
         if self._authenticator is not None:
             await self._authenticator.close()
@@ -138,20 +138,25 @@ class AsgiApp:
             await request.response.empty(204)
         return allowed is not None
 
-    async def _not_http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "websocket":
+    async def _serve_other(self, scope: Scope, receive: Receive, send: Send) -> bool:
+        """Serve what is no HTTP request, or one for another worker; False for an HTTP request to serve here."""
+        kind = scope["type"]
+        if kind == "http":
+            return self._relay is not None and await self._relay.forward(scope, receive, send)
+        if kind == "websocket":
             await self._websocket(scope, receive, send)
-        elif scope["type"] == "lifespan":
+        elif kind == "lifespan":
             await self._lifespan(receive, send)
         else:
-            raise NotImplementedError(f"Dovetail serves HTTP and WebSocket, not {scope['type']!r}")
+            raise NotImplementedError(f"Dovetail serves HTTP and WebSocket, not {kind!r}")
+        return True
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         settings = self._settings
         headers = self._guard.headers(scope["headers"])
         refused = (
             not settings.websocket
-            or self._stopping
+            or self._unavailable is not None
             or _path(scope) != settings.path.rstrip("/") + "/ws"
             or isinstance(headers, Refusal)
             or self._guard.check_source(headers) is not None
@@ -220,8 +225,9 @@ class AsgiApp:
                 response.add_header(name, value)
             await response.json(200, authenticator.metadata_document(scope, headers))
         else:
-            status = {"status": "ending" if self._stopping else "ok", **self._router.health()}
-            await response.json(503 if self._stopping else 200, codec.encode(status))
+            ending = self._unavailable is not None
+            status = {"status": "ending" if ending else "ok", **self._router.health()}
+            await response.json(503 if ending else 200, codec.encode(status))
 
 
 def _path(scope: Scope) -> str:

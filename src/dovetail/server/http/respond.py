@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from dovetail.protocol.admission import status_of
 from dovetail.protocol.errors import INTERNAL_ERROR
-from dovetail.protocol.request_guard import accepts_json
 from dovetail.protocol.revisions.revision import Revision
 from dovetail.runtime.serve import Outcome, serve
 from dovetail.server.auth.token_expiry import TOKEN_EXPIRED, TokenExpiry
@@ -55,6 +54,7 @@ class Responder:
         request: HttpRequest,
         stream: EventStream,
         revision: Revision,
+        accepts_json: bool,
         *,
         call: ServerCall | None = None,
         outcome: Outcome = None,
@@ -85,7 +85,7 @@ class Responder:
                 status, answer = 503, inline.stopped()
         if call is not None and call.error_code is not None:
             status = status_of(revision, call.error_code)
-        if answer is not None and (inline is None or inline.writer is None) and accepts_json(request.headers):
+        if answer is not None and (inline is None or inline.writer is None) and (accepts_json or status != 200):
             await request.response.json(status, answer)
         elif inline is not None:
             inline.write_events()
@@ -103,7 +103,8 @@ class Responder:
         self._watch.discard(call)
         if inline.busy:
             self._slow.discard(call)
-        call.flush()
+        if call.progress_reporter is not None:
+            call.progress_reporter.flush()
         call.silent = True
         if self._idle is not None and not self._inline:
             self._idle.set()
@@ -171,7 +172,7 @@ class Responder:
 class InlineCall:
     """A call that is served in the task of its request, once it takes longer or has more to send than its answer."""
 
-    __slots__ = ("_call", "_expiry", "_request", "_watcher", "reason", "stream", "writer")
+    __slots__ = ("_call", "_expiry", "_request", "_watcher", "busy", "reason", "stream", "writer")
 
     def __init__(self, request: HttpRequest, call: ServerCall, stream: EventStream) -> None:
         self._request = request
@@ -183,12 +184,9 @@ class InlineCall:
         """The error message of a call that is stopped here."""
         self.writer: asyncio.Task[None] | None = None
         """Writes events, once there are any."""
+        self.busy = False
+        """True if the client is watched, or events are written to it."""
         stream.on_first = self.write_events
-
-    @property
-    def busy(self) -> bool:
-        """Whether the client is watched, or events are written to it."""
-        return self._watcher is not None or self.writer is not None
 
     def stopped(self) -> bytes:
         """The answer to a call that was cancelled."""
@@ -199,6 +197,7 @@ class InlineCall:
 
     def watch(self) -> None:
         """Cancel the call when its client goes, or when its token has expired and nobody could come back for it."""
+        self.busy = True
         self._watcher = self._request.watch(self._gone)
         if not self.stream.quiet:
             self._expiry = TokenExpiry(self._request.caller, self._expire, lambda: False)
@@ -207,6 +206,7 @@ class InlineCall:
     def write_events(self) -> None:
         """Answer with events from now on."""
         if self.writer is None:
+            self.busy = True
             self.writer = asyncio.get_running_loop().create_task(self.stream.write_to(self._request.response))
 
     async def finished(self) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dovetail.protocol.admission import Admission
 from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_REQUEST, ProtocolError
 from dovetail.protocol.headers import LAST_EVENT_KEY, SESSION_KEY
-from dovetail.protocol.request_guard import Refusal, accepts_sse
+from dovetail.protocol.request_guard import Refusal, accepted
 from dovetail.protocol.revisions.revision import Revision
 from dovetail.protocol.terms import Terms
 from dovetail.runtime.serve import begin
@@ -59,7 +59,7 @@ class HttpRouter:
         self._core = core
         self._settings = settings
         self._session_prefix = session_prefix
-        self._admission = Admission(core.served, lambda: core.mirrored, strict=settings.strict_headers)
+        self._admission = Admission(core.served, core, strict=settings.strict_headers)
         self._bodies = BodyReader(settings.max_body, settings.body_seconds)
         self._responder = Responder(settings.poll_seconds)
         self._lifespan = ApplicationLifespan(lambda: core.attached(Session(core.served)))
@@ -100,15 +100,21 @@ class HttpRouter:
         if request.method == "DELETE":
             await self._delete(request)
             return
-        body = await self._read_body(request)
-        if body is None:
+        request.task = task = asyncio.current_task()
+        assert task is not None
+        try:
+            body = await self._bodies.read(request.receive, task)
+        except (BodyTooLarge, BodyTooSlow) as problem:
+            await self._refuse_body(request, problem)
             return
         message = request.message = codec.decode(body)
-        session = None
-        if self._has_sessions and SESSION_KEY in request.headers:
-            session = await self._find_session(request)
-        agreed = None if session is None else session.terms
-        terms = self._admission.admit(message, request.headers, agreed, request.principal, request.scopes)
+        headers, session, agreed = request.headers, None, None
+        if self._has_sessions and SESSION_KEY in headers:
+            sessions = self._sessions or self.sessions
+            session = await sessions.find(headers[SESSION_KEY].decode("latin-1"), request.principal)
+            agreed = None if session is None else session.state.lifecycle.terms
+        scopes = None if request.caller is None else request.caller.scopes
+        terms = self._admission.admit(message, headers, agreed, request.principal, scopes)
         if isinstance(terms, Refusal):
             await request.refuse(terms, _id_of(message))
         elif request.caller is not None and (needed := self._missing_scopes(message, request.caller)):
@@ -133,8 +139,12 @@ class HttpRouter:
 
     async def legacy_message(self, request: HttpRequest) -> None:
         """Pass a POST on to a connection of HTTP+SSE; a token that lacks scopes is refused here, with a challenge."""
-        body = await self._read_body(request)
-        if body is None:
+        request.task = task = asyncio.current_task()
+        assert task is not None
+        try:
+            body = await self._bodies.read(request.receive, task)
+        except (BodyTooLarge, BodyTooSlow) as problem:
+            await self._refuse_body(request, problem)
             return
         caller = request.caller
         if caller is not None and (needed := self._missing_scopes(message := codec.decode(body), caller)):
@@ -207,21 +217,15 @@ class HttpRouter:
         if self._store is not None and self._store is not self._settings.store:
             await self._store.close()
 
-    async def _read_body(self, request: HttpRequest) -> bytes | None:
-        """The body, or None for one that was refused."""
-        try:
-            request.task = task = asyncio.current_task()
-            assert task is not None
-            return await self._bodies.read(request.receive, task)
-        except BodyTooLarge:
-            problem = f"The body has more than {self._settings.max_body} bytes (max_body)"
-            refusal = Refusal(413, INVALID_REQUEST, problem)
-        except BodyTooSlow:
-            problem = f"The body did not arrive within {self._settings.body_seconds:g} s"
-            refusal = Refusal(408, INVALID_REQUEST, problem)
+    async def _refuse_body(self, request: HttpRequest, problem: BodyTooLarge | BodyTooSlow) -> None:
+        if isinstance(problem, BodyTooLarge):
+            text = f"The body has more than {self._settings.max_body} bytes (max_body)"
+            refusal = Refusal(413, INVALID_REQUEST, text)
+        else:
+            text = f"The body did not arrive within {self._settings.body_seconds:g} s"
+            refusal = Refusal(408, INVALID_REQUEST, text)
         request.response.add_header(b"connection", b"close")
         await request.refuse(refusal)
-        return None
 
     async def _envelope(self, request: HttpRequest, message: Message | list[Message], terms: Terms) -> None:
         if not isinstance(message, Request):
@@ -230,14 +234,14 @@ class HttpRouter:
                 self._core.notified(message)
             await request.response.empty(202)
             return
-        events = accepts_sse(request.headers)
+        json, events = accepted(request.headers)
         if message.method == "subscriptions/listen":
             await self._listen(request, message, terms, EventStream(quiet=not events))
             return
         stream = EventStream(quiet=self._settings.json_response or not events)
-        call = ServerCall(message, terms, stream, None, self._client(request))
+        call = ServerCall(message, terms, stream, None, functools.partial(self._client, request))
         outcome = begin(call, self._dispatch)
-        await self._responder.respond(request, stream, terms.revision, call=call, outcome=outcome)
+        await self._responder.respond(request, stream, terms.revision, json, call=call, outcome=outcome)
 
     def _client(self, request: HttpRequest) -> Session:
         """The limits of a client without a session, which is known by its principal, or by its address."""
@@ -261,7 +265,7 @@ class HttpRouter:
         try:
             with TokenExpiry(request.caller, session.subscriptions.end):
                 outcome = begin(call, self._dispatch)
-                await self._responder.respond(request, stream, terms.revision, call=call, outcome=outcome)
+                await self._responder.respond(request, stream, terms.revision, False, call=call, outcome=outcome)
         finally:
             self._core.remove_session(session)
             self._subscribers.discard(session)
@@ -269,12 +273,13 @@ class HttpRouter:
     async def _without_session(self, request: HttpRequest, message: Message | list[Message], terms: Terms) -> None:
         """Serve a message of the handshake era outside of a session: its first one, or any with `sessions=False`."""
         if not self._settings.sessions:
-            stream = EventStream(quiet=self._settings.json_response or not accepts_sse(request.headers))
+            json, events = accepted(request.headers)
+            stream = EventStream(quiet=self._settings.json_response or not events)
             stream.no_requests = NO_SESSIONS
             session = Session(self._core.served, request.principal, keeps_state=False)
             connection = ServerConnection(self._core, stream, session).connection
             connection.receive(message, stream, terms)
-            await self._answer(request, stream, message, terms.revision, None)
+            await self._answer(request, stream, message, terms.revision, json, None)
         elif isinstance(message, Request) and message.method == "initialize":
             await self._initialize(request, message, terms)
         else:
@@ -303,17 +308,18 @@ class HttpRouter:
     async def _in_session(
         self, request: HttpRequest, session: HttpSession, message: Message | list[Message], terms: Terms
     ) -> None:
-        quiet = self._settings.json_response or not accepts_sse(request.headers)
+        json, events = accepted(request.headers)
+        quiet = self._settings.json_response or not events
         stream: EventStream
         if quiet or not terms.revision.resumable:
             stream = EventStream(quiet=quiet)
             stream.no_requests = JSON_ONLY if quiet else None
         else:
-            stream = session.begin_stream(_ids(message))
+            stream = ResumableStream(requests=(message.id,) if isinstance(message, Request) else _ids(message))
         session.busy += 1
         try:
             session.connection.receive(message, stream, terms)
-            await self._answer(request, stream, message, terms.revision, session)
+            await self._answer(request, stream, message, terms.revision, json, session)
         finally:
             session.busy -= 1
         if isinstance(message, Request | Notification) and message.method in _CHANGES_SESSION:
@@ -325,14 +331,15 @@ class HttpRouter:
         stream: EventStream,
         message: Message | list[Message],
         revision: Revision,
+        json: bool,
         session: HttpSession | None,
     ) -> None:
         """Answer a message of the handshake era, whose calls have tasks of their own."""
-        if not _needs_answer(message):
+        if not isinstance(message, Request) and not _needs_answer(message):
             await request.response.empty(202)
             return
         always = self._settings.always_stream and isinstance(stream, ResumableStream)
-        await self._responder.respond(request, stream, revision, session=session, always_stream=always)
+        await self._responder.respond(request, stream, revision, json, session=session, always_stream=always)
 
     async def _get(self, request: HttpRequest) -> None:
         """Open the stream for messages that belong to no request, or resume a stream that broke off."""
@@ -366,13 +373,11 @@ class HttpRouter:
             await self.sessions.end(session)
             await request.response.empty(204)
 
-    async def _find_session(self, request: HttpRequest) -> HttpSession | None:
-        id = request.headers[SESSION_KEY].decode("latin-1")
-        return await self.sessions.find(id, request.principal)
-
     async def _session_of(self, request: HttpRequest) -> tuple[HttpSession | None, Revision | None]:
         """The session and revision of a GET or DELETE; without one the request has been refused."""
-        session = await self._find_session(request) if SESSION_KEY in request.headers else None
+        id, session = request.headers.get(SESSION_KEY), None
+        if id is not None:
+            session = await self.sessions.find(id.decode("latin-1"), request.principal)
         revision = self._admission.admit_stream(request.headers, None if session is None else session.terms)
         if isinstance(revision, Refusal):
             await request.refuse(revision)
@@ -393,9 +398,7 @@ async def _refuse_without_session(request: HttpRequest, message: Message | list[
 
 
 def _needs_answer(message: Message | list[Message]) -> bool:
-    if isinstance(message, list):
-        return any(isinstance(one, Request | Invalid) for one in message)
-    return isinstance(message, Request)
+    return isinstance(message, list) and any(isinstance(one, Request | Invalid) for one in message)
 
 
 def _ids(message: Message | list[Message]) -> list[Id]:

@@ -169,14 +169,12 @@ class HttpSession:
         if self._standalone is not None and self.terms is not None:
             self._standalone.disconnect(1.0 if self.terms.revision.sse_polling else None)
 
-    def begin_stream(self, requests: Sequence[Id]) -> ResumableStream:
-        """A stream for the answers to some requests."""
-        id = os.urandom(6).hex()
-        return ResumableStream(id, self._log(id), requests)
-
     async def open_stream(self, stream: ResumableStream) -> None:
         """Make a stream resumable, before its first event is written."""
         if not stream.opened:
+            if not stream.id:
+                id = os.urandom(6).hex()
+                stream.attach_log(id, self._log(id))
             self.streams[stream.id] = stream
             await stream.open_log()
 

@@ -66,7 +66,7 @@ class ToolBinding(Binding):
     """Binding of a tool: parameters, result, and the schemas that are shown to clients."""
 
     __slots__ = (
-        "_check_result", "_fields", "_prevalidator", "_struct", "_validator",
+        "_fields", "_prevalidator", "_simple_struct", "_struct", "_validator", "check_result",
         "header_paths", "headers", "input_schema", "output_schema", "whole_parameter",
     )  # fmt: skip
 
@@ -92,22 +92,23 @@ class ToolBinding(Binding):
         self.whole_parameter = whole_parameter
         self._fields = fields
         self._struct: type[msgspec.Struct] | None = None
+        self._simple_struct: type[msgspec.Struct] | None = None
+        """The struct where arguments are the parameters and nothing else, once it is built."""
         self._prevalidator = prevalidator
         self._validator = prevalidator
-        self._check_result = check_result
+        self.check_result = check_result
+        """Returns a value as JSON builtins; raises BadResult if it does not match the output schema."""
 
     def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """The keyword arguments for the call; raises BadArguments with every problem."""
         if self._prevalidator is not None and not self._prevalidator.is_valid(arguments):
             return self._explain(arguments)
         try:
+            if self._simple_struct is not None:
+                return asdict(_convert(arguments, self._simple_struct, str_keys=True, dec_hook=decode))
             return self._bound(arguments)
         except msgspec.ValidationError as error:
             return self._explain(arguments, error)
-
-    def check_result(self, value: object) -> Any:
-        """The value as JSON builtins if there is an output schema; raises BadResult if it does not match."""
-        return self._check_result(value)
 
     def _bound(self, arguments: dict[str, Any]) -> dict[str, Any]:
         if self.whole_parameter is not None:
@@ -120,6 +121,8 @@ class ToolBinding(Binding):
 
     def _build(self) -> type[msgspec.Struct]:
         self._struct = self._fields.build()
+        if self.whole_parameter is None and self._fields.rest is msgspec.UNSET:
+            self._simple_struct = self._struct
         return self._struct
 
     def _rest(self, arguments: dict[str, Any]) -> dict[str, Any]:

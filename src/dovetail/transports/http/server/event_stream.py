@@ -78,7 +78,8 @@ class EventStream:
     def send(self, line: bytes) -> None:
         """Hand over one message."""
         if self.state is State.OPEN and not self.quiet:
-            self._add(line)
+            self._waiting.append(line)
+            self._unread += len(line)
             if self.on_first is not None:
                 self.on_first()
                 self.on_first = None
@@ -88,8 +89,9 @@ class EventStream:
         """Hand over the last message; None where there is none."""
         if self.state is State.OPEN:
             if line is not None:
-                self._add(line)
-            self._change(Event.FINISH)
+                self._waiting.append(line)
+                self._unread += len(line)
+            self.state = TRANSITIONS[self.state, Event.FINISH]
             self.wake()
 
     def disconnect(self, retry: float | None) -> None:
@@ -109,11 +111,13 @@ class EventStream:
 
     def sole_answer(self) -> bytes | None:
         """The last message, if it is the only one and no event has been written."""
-        return self._waiting[0] if self.ended and len(self._waiting) == 1 and not self._readers else None
+        if self.state is State.OPEN or len(self._waiting) != 1 or self._readers:
+            return None
+        return self._waiting[0]
 
     async def first_message(self, wheel: TimeoutWheel[asyncio.Future[None]] | None) -> None:
         """Wait until there is something to send, or so long that the client should see a sign of life."""
-        if self._waiting or self.ended:
+        if self._waiting or self.state is not State.OPEN:
             return
         change: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append(change)
@@ -171,13 +175,6 @@ class EventStream:
         # A client that left while it was written to has woken nobody.
         if not response.closed and not await self._changed(KEEP_ALIVE_SECONDS):
             await response.events(sse.KEEP_ALIVE)
-
-    def _change(self, event: Event) -> None:
-        self.state = TRANSITIONS[self.state, event]
-
-    def _add(self, line: bytes) -> None:
-        self._waiting.append(line)
-        self._unread += len(line)
 
     def _was_read(self, lines: list[bytes]) -> None:
         was = self.congested

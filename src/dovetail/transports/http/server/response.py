@@ -83,8 +83,13 @@ class HttpResponse:
         headers = [(b"content-length", b"%d" % len(body)), *(self._headers or ())]
         if kind is not None:
             headers.append(kind)
-        await self._write({"type": "http.response.start", "status": status, "headers": headers})
-        await self._write({"type": "http.response.body", "body": body})
+        if self.gone:
+            return
+        try:
+            await self._send({"type": "http.response.start", "status": status, "headers": headers})
+            await self._send({"type": "http.response.body", "body": body})
+        except OSError:  # what servers raise for a client that is gone
+            self.gone = True
 
     async def _write(self, message: dict[str, object]) -> None:
         if self.gone:

@@ -14,7 +14,7 @@ from typing import Protocol
 from dovetail.wire import codec, sse
 from dovetail.wire.jsonrpc import Id
 
-from .event_stream import Event, EventStream, State
+from .event_stream import TRANSITIONS, Event, EventStream, State
 from .response import HttpResponse
 from .timeout_wheel import TimeoutWheel
 
@@ -86,14 +86,15 @@ class ResumableStream(EventStream):
         *("delivered", "id", "size"),
     )
 
-    def __init__(self, id: str, log: EventLog, requests: Sequence[Id] = ()) -> None:
+    def __init__(self, id: str = "", log: EventLog | None = None, requests: Sequence[Id] = ()) -> None:
+        """A stream gets its id and log when its first event is written; most requests never have one."""
         super().__init__()
         self.id = id
         self._requests = requests
         self.delivered = 0
         """The position of the last event that was written to a connection."""
         self.size = 0
-        """How many bytes its messages have."""
+        """How many bytes its log has."""
         self._log = log
         self._opening: tuple[int, bytes] = (0, b"")
         self._retention: Retention | None = None
@@ -120,7 +121,9 @@ class ResumableStream(EventStream):
 
     def sole_answer(self) -> bytes | None:
         """The last message, if it is the only one and nothing has been written to the log."""
-        return None if self._position or self._storing else super().sole_answer()
+        if self._position or self._storing or self.state is State.OPEN or len(self._waiting) != 1 or self._readers:
+            return None
+        return self._waiting[0]
 
     async def first_message(self, wheel: TimeoutWheel[asyncio.Future[None]] | None) -> None:
         """Wait until there is something to send, the client is to be disconnected, or it should see a sign of life."""
@@ -143,9 +146,14 @@ class ResumableStream(EventStream):
             del self._waiting[:-most]
             self._unread = sum(map(len, self._waiting))
 
+    def attach_log(self, id: str, log: EventLog) -> None:
+        """Give the stream its id and its log."""
+        self.id, self._log = id, log
+
     async def open_log(self) -> None:
         """Write the first entry, which every log has."""
         if self._position == 0:
+            assert self._log is not None
             entry = OPENING + codec.encode(self._requests)
             self._retention = Retention()
             self._position = await self._log.append([entry], self._retention.keep([len(entry)], 1))
@@ -156,7 +164,7 @@ class ResumableStream(EventStream):
         self._position = self.delivered = position
         self._retention = Retention(position)
         if ended:
-            self._change(Event.REOPEN_ENDED)
+            self.state = TRANSITIONS[self.state, Event.REOPEN_ENDED]
 
     async def store(self) -> None:
         """Write the waiting messages into the log, before any client gets them."""
@@ -170,7 +178,7 @@ class ResumableStream(EventStream):
             try:
                 await self._append([*waiting, CLOSING] if ended else waiting)
                 if ended and not self._waiting:
-                    self._change(Event.SEAL)
+                    self.state = TRANSITIONS[self.state, Event.SEAL]
             except BaseException:
                 self._waiting[:0] = waiting
                 raise
@@ -180,7 +188,9 @@ class ResumableStream(EventStream):
 
     async def _append(self, batch: list[bytes]) -> None:
         """Write a batch, and the opening again where the old one is dropped."""
+        assert self._log is not None
         before = self._position
+        self.size += sum(map(len, batch))
         if self._retention is None:
             self._retention = Retention()
         keep = self._retention.keep(map(len, batch), before + len(batch) - self.delivered)
@@ -228,6 +238,7 @@ class ResumableStream(EventStream):
 
     async def _deliver(self, response: HttpResponse, position: int) -> int:
         """Write the events after a position; the position that was reached."""
+        assert self._log is not None
         while position < self._position and not response.gone:
             start, recent = self._recent
             if recent and start == position:
@@ -245,10 +256,6 @@ class ResumableStream(EventStream):
             position = entries[-1][0] if entries else self._position
             self.delivered = max(self.delivered, position)
         return position
-
-    def _add(self, line: bytes) -> None:
-        super()._add(line)
-        self.size += len(line)
 
     def _event_id(self, position: int) -> str:
         return f"{self.id}_{position}"
