@@ -4,7 +4,6 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType
 
 TESTED_PACKAGES = ("wire", "types", "schema", "text", "uri_template", "protocol")
 """Packages whose modules each have a test file of the same name."""
@@ -123,8 +122,8 @@ def _imports(path: Path) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
 
 
-def import_cycles(root: Path, caps: Mapping[str, int] = MappingProxyType({})) -> list[str]:
-    """Circles of imports among more modules of a package than its cap allows.
+def import_cycles(root: Path, cap: int = CYCLE_CAP) -> list[str]:
+    """Circles of imports among more modules than the cap.
 
     Imports for type checkers count: a module that needs another for its annotations is not understood without it.
     Imports inside functions do not count.
@@ -132,8 +131,8 @@ def import_cycles(root: Path, caps: Mapping[str, int] = MappingProxyType({})) ->
     imports = _module_imports(root)
     violations: list[str] = []
     for circle in _circles(imports):
-        package = circle[0].split(".")[0]
-        if len(circle) > (cap := caps.get(package, CYCLE_CAP)):
+        if len(circle) > cap:
+            package = circle[0].split(".")[0]
             violations.append(f"{package}: {len(circle)} modules import each other, over {cap}: {', '.join(circle)}")
     return violations
 

@@ -7,10 +7,10 @@ import pytest
 
 from bench.call_path import CASES, CallPath, measure
 
-NESTED = 12
+NESTED = 7
 """Frames of Dovetail nested at the handler, on every transport and era."""
 
-FRAMES = {"HTTP, 2026-07-28": 78, "HTTP with a session, 2025-11-25": 101}
+FRAMES = {"HTTP, 2026-07-28": 60, "HTTP with a session, 2025-11-25": 80}
 """Frames of Dovetail entered, over HTTP."""
 
 TASKS = {"HTTP, 2026-07-28": 0, "WebSocket, 2025-11-25": 2, "WebSocket, 2026-07-28": 2}
