@@ -73,6 +73,18 @@ class TestWhatARuleIsAbout:
         assert verdict(call(arguments={"path": "/home/me/project/x", "mode": "w"}), rule) == "ask"
         assert verdict(call(arguments={"path": "/home/me/project/x"}), rule) == "ask"
 
+    def test_arguments_and_annotations_are_looked_at_in_each_call_of_a_tool(self) -> None:
+        policy = Policy(
+            [Rule("deny", tool="rm", arguments={"path": Under("/etc")}), Rule("allow", tool="rm", read_only=True)]
+        )
+        reads = ToolAnnotations(read_only_hint=True)
+        calls = [
+            Action(kind="tool", server="s", name="rm", arguments={"path": path}, annotations=said, trusted=True)
+            for path in ("/tmp/a", "/etc/passwd", "/tmp/b")
+            for said in (reads, None)
+        ]
+        assert [policy.decide(call).verdict for call in calls] == ["allow", "ask", "deny", "deny", "allow", "ask"]
+
     def test_one_bad_value_is_enough_to_deny(self) -> None:
         rule = Rule("deny", tool="*", arguments={"paths.*": Under("/etc")})
         assert verdict(call(arguments={"paths": ["/home/x", "/etc/passwd"]}), rule) == "deny"

@@ -88,7 +88,10 @@ class Approvals:
 
     def _find(self, server: str, spec: LaunchSpec) -> Approval | None:
         digest = spec.digest
-        return next((one for one in self._file.read().get(server, ()) if one.digest == digest), None)
+        for approval in self._file.read().get(server, ()):
+            if approval.digest == digest:
+                return approval
+        return None
 
 
 def _without_secrets(spec: LaunchSpec) -> LaunchSpec:

@@ -11,6 +11,7 @@ import msgspec
 
 from dovetail.policy.inspection.invisible_chars import show_hidden
 from dovetail.protocol.errors import LocalError
+from dovetail.types.bounded_dict import BoundedDict
 from dovetail.types.tools import ToolAnnotations
 
 from .actions import Action, ActionKind, Decision, Verdict
@@ -97,6 +98,10 @@ class Rule(msgspec.Struct, frozen=True, dict=True):
 
     def matches(self, action: Action) -> bool:
         """True if it is about this action."""
+        return self.matches_subject(action) and self.matches_call(action)
+
+    def matches_subject(self, action: Action) -> bool:
+        """True if it is about this action, as far as all calls of a tool are alike."""
         pattern = self.tool if self.tool is not None else self.name
         return (
             self.about in ("*", action.kind)
@@ -105,9 +110,11 @@ class Rule(msgspec.Struct, frozen=True, dict=True):
             and self.trusted in (None, action.trusted)
             and self.definition in (None, action.definition)
             and self.launch in (None, action.launch)
-            and self._fits_hints(action)
-            and self._fits_arguments(action.arguments)
         )
+
+    def matches_call(self, action: Action) -> bool:
+        """True if annotations and arguments are such as it is about."""
+        return self._fits_hints(action) and (not self.arguments or self._fits_arguments(action.arguments))
 
     def _fits_arguments(self, arguments: dict[str, Any]) -> bool:
         hold = all_hold if self.verdict == "allow" else any_holds
@@ -165,6 +172,9 @@ DEFAULTS: tuple[Rule, ...] = (
 )
 """Default rules, after all others: the user picks prompts and resources, so these are allowed; all else is asked."""
 
+MAX_SUBJECTS = 1_000
+"""Tools and other subjects of actions whose rules a policy remembers."""
+
 _STRICTNESS: Mapping[Verdict, int] = MappingProxyType({"allow": 0, "ask": 1, "deny": 2})
 
 
@@ -174,10 +184,11 @@ class Policy:
     `Policy()` has the built-in defaults only. It is immutable.
     """
 
-    __slots__ = ("_rules",)
+    __slots__ = ("_by_subject", "_rules")
 
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
         self._rules = tuple(rules)
+        self._by_subject = BoundedDict[tuple[object, ...], tuple[Rule, ...]](MAX_SUBJECTS)
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -187,8 +198,8 @@ class Policy:
     def decide(self, action: Action, answers: Iterable[Rule] = ()) -> Decision:
         """Decide on an action; `answers` are earlier answers of the user (`SavedAnswers.answers`), and come first."""
         first: Rule | None = None
-        for rule in (*answers, *self._rules, *DEFAULTS):
-            if (first is None or rule.verdict == "deny") and rule.matches(action):
+        for rule in (*(each for each in answers if each.matches_subject(action)), *self._about(action)):
+            if (first is None or rule.verdict == "deny") and rule.matches_call(action):
                 if rule.verdict == "deny":
                     return Decision("deny", str(rule))
                 first = rule
@@ -196,10 +207,19 @@ class Policy:
             return Decision("deny", "deny what no rule is about (default)")
         return Decision(first.verdict, str(first))
 
+    def _about(self, action: Action) -> tuple[Rule, ...]:
+        """The rules whose subject is that of the action; remembered, since one tool is called again and again."""
+        subject = (action.kind, action.server, action.name, action.trusted, action.definition, action.launch)
+        rules = self._by_subject.get(subject)
+        if rules is None:
+            rules = tuple(rule for rule in (*self._rules, *DEFAULTS) if rule.matches_subject(action))
+            self._by_subject[subject] = rules
+        return rules
+
 
 def stricter(one: Verdict, other: Verdict) -> Verdict:
     """The stricter of two verdicts."""
-    return max(one, other, key=_STRICTNESS.__getitem__)
+    return one if _STRICTNESS[one] >= _STRICTNESS[other] else other
 
 
 def hints_of(annotations: ToolAnnotations | None) -> dict[Hint, bool]:

@@ -62,9 +62,12 @@ class SavedAnswers:
     def answers(self, action: Action) -> tuple[Rule, ...]:
         """Answers to such an action as rules for `Policy.decide`: for the session first, then for always."""
         key = (action.kind, action.server, action.name)
+        session, always = self._session.get(key, ()), self._always().get(key, ())
+        if not session and not always:
+            return ()
         return (
-            *(answer.rule("answered for this session") for answer in self._session.get(key, ())),
-            *(answer.rule("answered for always") for answer in self._always().get(key, ())),
+            *(answer.rule("answered for this session") for answer in session),
+            *(answer.rule("answered for always") for answer in always),
         )
 
     def remember(self, action: Action, verdict: Said, hold: Remember) -> Remember:

@@ -57,6 +57,21 @@ async def test_items_of_one_turn_are_one_group_after_the_first(log: Log) -> None
     assert log.groups == [(b"0",), (b"1", b"2", b"3", b"4")]
 
 
+async def test_after_a_turn_with_many_items_those_of_the_next_turn_are_one_group(log: Log) -> None:
+    await asyncio.gather(*(log.commits.write_async(b"a%d" % n) for n in range(5)))
+    await asyncio.gather(*(log.commits.write_async(b"b%d" % n) for n in range(5)))
+    assert log.groups[2:] == [(b"b0", b"b1", b"b2", b"b3", b"b4")]
+
+
+async def test_after_a_turn_with_few_items_the_first_is_written_at_once_again(log: Log) -> None:
+    await asyncio.gather(*(log.commits.write_async(b"a%d" % n) for n in range(5)))
+    await log.commits.write_async(b"b")
+    write = log.commits.write_async(b"c")
+    with pytest.raises(StopIteration):
+        write.send(None)
+    assert log.groups[2:] == [(b"b",), (b"c",)]
+
+
 async def test_an_item_that_can_wait_is_written_with_the_next_one(log: Log) -> None:
     log.commits.write_soon(b"outcome", lambda problem: None)
     assert log.groups == []

@@ -298,3 +298,11 @@ def test_what_is_known_to_be_a_secret_is_not_recorded_whatever_it_looks_like(tmp
     assert "horse" not in text
     assert "staple" not in text
     assert ", x" in text
+
+
+def test_a_name_that_turns_out_to_be_a_secret_is_not_recorded_from_then_on(tmp_path: Path) -> None:
+    with Audit(folder=tmp_path) as audit:
+        audit.write("call", server="a", name="staple-7")
+        audit.hide(["staple-7"])
+        audit.write("call", server="a", name="staple-7")
+    assert (tmp_path / "audit.jsonl").read_text().count("staple-7") == 1

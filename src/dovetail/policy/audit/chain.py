@@ -7,6 +7,7 @@ bytes, and which hash is the last, under a seal too: without it nobody could see
 
 from __future__ import annotations
 
+import functools
 import hmac
 import re
 from hashlib import sha256
@@ -59,14 +60,24 @@ class AuditHead(msgspec.Struct, frozen=True):
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
-def encode_entry(event: str, **fields: Any) -> bytes:
-    """The JSON of a record from its event on: number and time are known only when it is written."""
-    return _encode(AuditRecord(n=0, at="", event=event, **fields)).removeprefix(b'{"n":0,"at":"",')
+def encode_entry(event: str, details: dict[str, Any] | None = None, **fields: Any) -> bytes:
+    """The members of a record from its event on: number and time are known only when it is written."""
+    return add_details(encode_fields(event, **fields), details or {})
+
+
+def encode_fields(event: str, **fields: Any) -> bytes:
+    """The part of an entry before its details, which is the same for all calls of a tool."""
+    return _encode(AuditRecord(n=0, at="", event=event, **fields))[len(b'{"n":0,"at":"",') : -1]
+
+
+def add_details(fields: bytes, details: dict[str, Any]) -> bytes:
+    """An entry of its `encode_fields` and its details."""
+    return b'%b,"details":%b' % (fields, _encode(details)) if details else fields
 
 
 def encode_line(n: int, at: str, entry: bytes, before: str, key: bytes) -> tuple[bytes, str]:
     """The line of a record with this number and time, which follows a hash; and its own hash."""
-    body = b'{"n":%d,"at":"%b",%b' % (n, at.encode(), entry[:-1])  # its closing brace ends the line
+    body = b'{"n":%d,"at":"%b",%b' % (n, at.encode(), entry)
     digest = link_hash(before, body)
     return b'%b,"hash":"%b","seal":"%b"}\n' % (body, digest.encode(), seal(key, digest).encode()), digest
 
@@ -78,7 +89,15 @@ def link_hash(before: str, body: bytes) -> str:
 
 def seal(key: bytes, digest: str) -> str:
     """The HMAC of a hash, which only a holder of the key can make."""
-    return hmac.digest(key, b"record " + digest.encode(), "sha256").hex()
+    mac = _keyed(key).copy()
+    mac.update(digest.encode())
+    return mac.hexdigest()
+
+
+@functools.lru_cache(maxsize=2)
+def _keyed(key: bytes) -> hmac.HMAC:
+    # To set up an HMAC with a key costs more than to compute it for a hash, and a log has one key.
+    return hmac.new(key, b"record ", "sha256")
 
 
 def split_line(line: bytes) -> ChainedLine | None:

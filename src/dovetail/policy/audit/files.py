@@ -96,12 +96,12 @@ class AuditFiles:
 
     def append(self, entries: Sequence[bytes]) -> None:
         """Write a line for each entry (`encode_entry`) and the new head, or nothing."""
-        at, head, lines = now(), self.head, list[bytes]()
-        for entry in entries:
-            line, digest = encode_line(head.count, at, entry, head.hash, self._key)
-            head = AuditHead(head.count + 1, head.size + len(line), digest)
+        at, digest, lines = now(), self.head.hash, list[bytes]()
+        for number, entry in enumerate(entries, self.head.count):
+            line, digest = encode_line(number, at, entry, digest, self._key)
             lines.append(line)
         content = b"".join(lines)
+        head = AuditHead(self.head.count + len(lines), self.head.size + len(content), digest)
         try:
             if os.write(self._log, content) != len(content):
                 raise OSError("the disk is full")

@@ -3,7 +3,8 @@
 An event loop must not wait for a lock that another process holds, nor for a slow disk; but handing an item to a thread
 and waiting for it costs several times what the write does. So while the lock is free and the disk is quick items are
 written on the event loop: the first of a turn at once, with those that can wait, and the rest of the turn as one group
-at its end. Otherwise they are queued for a thread; while that writes one group, the next one collects.
+at its end. Where many came in the turn before, the first waits for the group too. Otherwise they are queued for a
+thread; while that writes one group, the next one collects.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from typing import NamedTuple, TypeAlias
 
 MAX_GROUP = 256
 """Items that are written with one lock: other processes wait for it for two seconds at most."""
+
+MANY = 4
+"""Items of a turn after which the first of the next turn is not written alone: others are likely to follow it."""
 
 SLOW_SECONDS = 0.05
 """After two writes in a row that take longer the disk is slow, or memory scarce: the thread does the next ones."""
@@ -60,6 +64,8 @@ class GroupCommit:
         """The event loop at the end of whose turn `_flush` is called."""
         self._has_written = False
         """True if an item was written in this turn of that loop: the next ones are left for its end."""
+        self._expects_many = False
+        """True if many items were left for the end of the turn before."""
         self._is_woken = False
         self._wake_ups: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -77,15 +83,17 @@ class GroupCommit:
         The item is written even if the task that waits is cancelled.
         """
         loop = asyncio.get_running_loop()
-        is_first = not self._has_written or self._flush_loop is not loop
-        if is_first and self._try_write(content):
+        writes_now = not self._expects_many and (not self._has_written or self._flush_loop is not loop)
+        if writes_now and self._try_write(content):
             self._schedule_flush(loop)
             self._has_written = True
             return
         future: asyncio.Future[None] = loop.create_future()
         self._queue(_Item(content, functools.partial(_resolve, loop, future)))
-        if is_first:
+        if writes_now:
             self._wake_thread()
+        else:
+            self._schedule_flush(loop)
         await future
 
     def write_soon(self, content: bytes, on_written: OnWritten) -> None:
@@ -121,6 +129,7 @@ class GroupCommit:
     def _flush(self) -> None:
         """Write what has collected in this turn of the event loop, unless something else has done so."""
         self._flush_loop = None
+        self._expects_many = len(self._pending) >= MANY
         if self._pending and not self._try_write(None):
             self._wake_thread()
 
@@ -201,21 +210,22 @@ def _report(group: Sequence[_Item], problem: Exception | None) -> None:
 
 
 def _resolve(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None], problem: Exception | None) -> None:
-    def resolve() -> None:
-        if future.done():  # cancelled with the task that waited
-            return
-        if problem is None:
-            future.set_result(None)
-        else:
-            future.set_exception(problem)
-
     try:
         running = asyncio.get_running_loop()
     except RuntimeError:
         running = None
     if running is loop:
-        resolve()
+        _settle(future, problem)
         return
     # A loop that is closed has nobody left who waits.
     with contextlib.suppress(RuntimeError):
-        loop.call_soon_threadsafe(resolve)
+        loop.call_soon_threadsafe(_settle, future, problem)
+
+
+def _settle(future: asyncio.Future[None], problem: Exception | None) -> None:
+    if future.done():  # cancelled with the task that waited
+        return
+    if problem is None:
+        future.set_result(None)
+    else:
+        future.set_exception(problem)

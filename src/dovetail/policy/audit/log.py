@@ -13,15 +13,17 @@ from dovetail.types.bounded_dict import BoundedDict
 from dovetail.userdata.folders import user_folder
 from dovetail.userdata.private_file import FileUnusable
 
-from .chain import encode_entry
+from .chain import add_details, encode_fields
 from .files import AuditFiles, make_key
 from .group_commit import GroupCommit
 from .redact_record import RecordRedactor
 
 FILE = "audit.jsonl"
 KEY_FILE = "audit.key"
-MAX_LABELS = 1_000
-"""Names and rules whose redacted form is remembered."""
+MAX_FIELDS = 1_000
+"""Servers, names and rules of records whose redacted form is remembered."""
+MAX_FIELDS_TEXT = 2_000
+"""Characters of all of them in one record; longer ones are redacted each time."""
 
 AuditEvent: TypeAlias = Literal[
     "call",
@@ -39,6 +41,9 @@ AuditEvent: TypeAlias = Literal[
 """The subject of a record."""
 
 Decider: TypeAlias = Literal["policy", "person", "nobody"]
+
+_Fields: TypeAlias = "tuple[AuditEvent, str, str, Decider | None, str, str | None]"
+"""Event, server, name, decider, rule and definition of a record."""
 
 
 class Unrecorded(Refused):
@@ -58,7 +63,8 @@ class Audit:
         self.key_path = home / KEY_FILE
         self._files: AuditFiles | None = None
         self._secrets = KnownSecrets()
-        self._labels = BoundedDict[str, str](MAX_LABELS)
+        self._known_fields = BoundedDict[_Fields, tuple[bytes, int]](MAX_FIELDS)
+        """The JSON of fields without secrets, and how many characters it has used up of a record's total."""
         self._commits = GroupCommit(self._commit, self._try_commit, "dovetail-audit")
 
     def write(
@@ -129,7 +135,7 @@ class Audit:
     def hide(self, values: Iterable[str | None]) -> None:
         """Redact these values in all further records, whatever they look like; what is too short to be one stays."""
         self._secrets.add(values)
-        self._labels.clear()
+        self._known_fields.clear()
 
     def close(self) -> None:
         """Write what is queued, put everything on the disk and close the file; writing opens it again."""
@@ -155,16 +161,25 @@ class Audit:
         definition: str | None,
         details: dict[str, Any],
     ) -> bytes:
-        redactor = RecordRedactor(self._secrets, self._labels)
-        return encode_entry(
-            event,
-            server=redactor.label(server),
-            name=redactor.label(name),
-            by=by,
-            rule=redactor.label(rule),
-            definition=definition,
-            details=redactor.value(details),
-        )
+        redactor = RecordRedactor(self._secrets)
+        # Calls of one tool differ in their details only.
+        key = (event, server, name, by, rule, definition)
+        known = self._known_fields.get(key)
+        if known is None:
+            fields = encode_fields(
+                event,
+                server=redactor.text(server),
+                name=redactor.text(name),
+                by=by,
+                rule=redactor.text(rule),
+                definition=definition,
+            )
+            if len(server) + len(name) + len(rule) <= MAX_FIELDS_TEXT:
+                self._known_fields[key] = (fields, redactor.characters_used)
+        else:
+            fields = known[0]
+            redactor.characters_used = known[1]
+        return add_details(fields, redactor.value(details))
 
     def _commit(self, entries: Sequence[bytes]) -> None:
         try:
