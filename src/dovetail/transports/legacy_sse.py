@@ -15,7 +15,8 @@ from dovetail.transports.http.requester import HttpRequester, media_type, origin
 from dovetail.wire.jsonrpc import Id, Notification, Request
 from dovetail.wire.sse import Event, EventParser, EventTooLong
 
-from .base import HIGH_WATER, MAX_LINE, Receiver, RequestChannel
+from .backpressure import ReadGate, UnsentBytes
+from .base import MAX_LINE, Receiver, RequestChannel
 from .ordered_sender import OrderedSender
 
 logger = logging.getLogger("dovetail")
@@ -50,10 +51,8 @@ class LegacySseChannel(RequestChannel):
         self._sender = OrderedSender(self._deliver)
         self._initialized = asyncio.Event()
         self._initialized.set()
-        self._flowing = asyncio.Event()
-        self._flowing.set()
-        self._unsent = 0
-        self._drained = asyncio.Event()
+        self._gate = ReadGate()
+        self._unsent = UnsentBytes()
         self._closed = False
 
     async def connect(self) -> None:
@@ -100,7 +99,7 @@ class LegacySseChannel(RequestChannel):
     @property
     def congested(self) -> bool:
         """True if more is on its way to the server than the bounds allow."""
-        return self._unsent > HIGH_WATER and not self._closed
+        return self._unsent.congested
 
     def open(self, receiver: Receiver) -> None:
         """Begin to read the stream."""
@@ -117,7 +116,7 @@ class LegacySseChannel(RequestChannel):
         """Post one message: requests concurrently, notifications and answers in order."""
         if self._closed:
             return
-        self._unsent += len(line)
+        self._unsent.add(len(line))
         if message is None:
             message = decode_sent(line)
         if isinstance(message, Request):
@@ -132,22 +131,20 @@ class LegacySseChannel(RequestChannel):
 
     async def drained(self) -> None:
         """Wait until the channel is not congested."""
-        while self.congested:
-            self._drained.clear()
-            await self._drained.wait()
+        await self._unsent.drained()
 
     def pause(self) -> None:
         """Stop reading the stream."""
-        self._flowing.clear()
+        self._gate.close()
 
     def resume(self) -> None:
         """Read again."""
-        self._flowing.set()
+        self._gate.open()
 
     async def close(self) -> None:
         """Send the last messages and close the stream, which ends the session."""
         self._closed = True
-        self._drained.set()
+        self._unsent.close()
         try:
             await self._sender.finish(CLOSE_SECONDS)
         finally:
@@ -165,8 +162,7 @@ class LegacySseChannel(RequestChannel):
             self._handle(self._first_events)
             while chunk := await response.chunk():
                 self._handle(self._parser.feed(chunk))
-                if not self._flowing.is_set():
-                    await self._flowing.wait()
+                await self._gate.wait_open()
         except EventTooLong as problem:
             self._handle(problem.events)
             reason = str(problem)
@@ -175,7 +171,7 @@ class LegacySseChannel(RequestChannel):
         finally:
             response.close()
         self._closed = True
-        self._drained.set()
+        self._unsent.close()
         self._receiver.disconnected(f"{self._requester.url}: {reason}")
 
     def _handle(self, events: list[Event]) -> None:
@@ -235,6 +231,4 @@ class LegacySseChannel(RequestChannel):
             response.close()
 
     def _sent(self, size: int) -> None:
-        self._unsent -= size
-        if not self.congested:
-            self._drained.set()
+        self._unsent.remove(size)

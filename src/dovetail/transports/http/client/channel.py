@@ -15,8 +15,8 @@ from dovetail.protocol.envelope import VERSION, meta_of
 from dovetail.protocol.errors import ConnectionLost, DovetailError, InvalidAnswer, LocalError, SessionEnded
 from dovetail.protocol.names import header_paths
 from dovetail.protocol.revisions import REVISIONS, Revision
-from dovetail.transports.backpressure import ReadGate
-from dovetail.transports.base import HIGH_WATER, MAX_LINE, Receiver, RequestChannel
+from dovetail.transports.backpressure import ReadGate, UnsentBytes
+from dovetail.transports.base import MAX_LINE, Receiver, RequestChannel
 from dovetail.transports.http.contract import ClientResponse
 from dovetail.transports.http.requester import HttpRequester, media_type, read_all, read_error, unexpected_content
 from dovetail.transports.ordered_sender import OrderedSender
@@ -84,8 +84,9 @@ class HttpChannel(RequestChannel):
         """Clear while `notifications/initialized` is on its way: requests must come after it."""
         self._initialized.set()
         self._gate = ReadGate()
-        self._unsent = 0
-        self._drained: asyncio.Event | None = None
+        self._unsent = UnsentBytes()
+        self._open_posts = UnsentBytes(MAX_POSTS)
+        """Requests without an answer; they are bounded in the same way as bytes."""
         self._closing = False
         self._get_stream = GetStream(requester, self._session_headers)
         self.session_id: str | None = None
@@ -96,7 +97,7 @@ class HttpChannel(RequestChannel):
     @property
     def congested(self) -> bool:
         """True if more is on its way to the server than the bounds allow."""
-        return (self._unsent > HIGH_WATER or len(self._posted) > MAX_POSTS) and not self._closing
+        return self._unsent.congested or self._open_posts.congested
 
     def open(self, receiver: Receiver) -> None:
         """Set the receiver; no connection is made before the first message."""
@@ -124,7 +125,8 @@ class HttpChannel(RequestChannel):
             self._receiver.failed(message.id, SessionEnded(self.ended_session, ran=False))
             return
         posted = PostedRequest(message, line, self._revision_of(message), None if starts else self.session_id)
-        self._unsent += posted.unsent
+        self._unsent.add(posted.unsent)
+        self._open_posts.add(1)
         self._posted[message.id] = posted
         posted.task = self._loop.create_task(self._run(posted))
 
@@ -134,9 +136,8 @@ class HttpChannel(RequestChannel):
     async def drained(self) -> None:
         """Wait until the channel is not congested."""
         while self.congested:
-            if self._drained is None:
-                self._drained = asyncio.Event()
-            await self._drained.wait()
+            await self._unsent.drained()
+            await self._open_posts.drained()
 
     def pause(self) -> None:
         """Stop reading all responses."""
@@ -185,7 +186,8 @@ class HttpChannel(RequestChannel):
         """Send the last messages and end the session (2025-11-25 transports, "Session Management")."""
         self._closing = True
         self._gate.open()
-        self._wake_senders()
+        self._unsent.close()
+        self._open_posts.close()
         try:
             await self._sender.finish(CLOSE_SECONDS)
             await self._stop_reading()
@@ -222,7 +224,7 @@ class HttpChannel(RequestChannel):
                 return
         elif message.method == _INITIALIZED:
             self._initialized.clear()
-        self._unsent += len(line)
+        self._unsent.add(len(line))
         self._sender.put((message, line))
 
     async def _deliver(self, item: tuple[Notification | None, bytes]) -> None:
@@ -286,6 +288,7 @@ class HttpChannel(RequestChannel):
         finally:
             if self._posted.get(id) is posted:
                 del self._posted[id]
+            self._open_posts.remove(1)
             self._sent(posted.unsent)
 
     async def _exchange(self, posted: PostedRequest) -> None:
@@ -410,14 +413,7 @@ class HttpChannel(RequestChannel):
         return headers
 
     def _sent(self, size: int) -> None:
-        self._unsent -= size
-        if self._drained is not None and not self.congested:
-            self._wake_senders()
-
-    def _wake_senders(self) -> None:
-        if self._drained is not None:
-            self._drained.set()
-            self._drained = None
+        self._unsent.remove(size)
 
 
 def decode_sent(line: bytes) -> Request | Notification | None:
