@@ -32,7 +32,7 @@ class ServerLifecycle:
 
     @property
     def null_id(self) -> bool:
-        """Whether an error without a readable id carries `id: null`, judged by the last terms there were."""
+        """True if an error without a readable id carries `id: null`, judged by the last terms there were."""
         terms = self.terms or self._envelope.last
         if terms is not None:
             return terms.revision.null_id

@@ -117,7 +117,7 @@ class BatchReply:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is missing any more."""
+        """True if nothing is missing any more."""
         return self._sealed and self._missing <= 0
 
     def encode(self) -> bytes | None:

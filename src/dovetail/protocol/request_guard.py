@@ -56,7 +56,7 @@ class AllowedOrigin(msgspec.Struct, frozen=True):
     scheme: str | None = None
 
     def fits(self, host: str, port: str, scheme: str | None) -> bool:
-        """Whether an address is covered."""
+        """True if an address is covered."""
         named = host.endswith(self.host) if self.host.startswith(".") else host == self.host
         # A Host without a port is at the usual one of either scheme; a proxy may have taken the scheme away.
         near = self.port in (None, port) or (not port and self.port in _USUAL_PORTS)
@@ -218,19 +218,19 @@ class RequestGuard(msgspec.Struct, frozen=True, eq=False):
 
 
 def accepted(headers: Headers) -> tuple[bool, bool]:
-    """Whether an answer may be application/json, and text/event-stream; a request without Accept takes anything."""
+    """True if an answer may be application/json, and text/event-stream; a request without Accept takes anything."""
     accept = headers.get(b"accept")
     return _BOTH if accept is None or accept in _USUAL_ACCEPT else _accepted(accept)
 
 
 def accepts_json(headers: Headers) -> bool:
-    """Whether an answer may be application/json; a request without Accept takes anything."""
+    """True if an answer may be application/json; a request without Accept takes anything."""
     accept = headers.get(b"accept")
     return accept is None or accept in _USUAL_ACCEPT or _accepted(accept)[0]
 
 
 def accepts_sse(headers: Headers) -> bool:
-    """Whether an answer may be text/event-stream."""
+    """True if an answer may be text/event-stream."""
     accept = headers.get(b"accept")
     return accept is None or accept in _USUAL_ACCEPT or _accepted(accept)[1]
 
@@ -242,7 +242,7 @@ _IDENTITY: Pairs = ((b"accept-encoding", b"identity"),)
 
 @lru_cache(maxsize=_MOST_REMEMBERED)
 def _accepted(accept: bytes) -> tuple[bool, bool]:
-    """Whether JSON, and whether an event stream is accepted: the most exact range that names a type decides."""
+    """True if JSON, and whether an event stream is accepted: the most exact range that names a type decides."""
     ranges: dict[str, bool] = {}
     for entry in accept.decode("latin-1").lower().split(","):
         kind, *parameters = (part.strip() for part in entry.split(";"))
@@ -295,7 +295,7 @@ def _fits_host(patterns: tuple[AllowedOrigin, ...], seen: bytes) -> bool:
 
 
 def fits_origin(patterns: tuple[AllowedOrigin, ...], seen: bytes) -> bool:
-    """Whether an Origin header names one of the allowed origins."""
+    """True if an Origin header names one of the allowed origins."""
     scheme, mark, rest = seen.decode("latin-1").lower().partition("://")
     address = _split(rest) if mark else None
     if address is None:

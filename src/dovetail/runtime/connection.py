@@ -26,10 +26,10 @@ from .serve import Outcome, Work, begin, encode_error, serve
 logger = logging.getLogger("dovetail")
 
 CLEAN_UP_SECONDS = 1.0
-"""How long a closing connection waits for handlers that it has cancelled."""
+"""Seconds that a closing connection waits for handlers that it has cancelled."""
 
 _CANCELLATION_SECONDS = 0.1
-"""How long the sink of a cancelled call stays open for the cancellations that its handler still sends."""
+"""Seconds that the sink of a cancelled call stays open for the cancellations that its handler still sends."""
 
 MAX_UNREAD_ANSWERS = 4096
 """Answers that may pile up for a peer that does not read, while we wait for its answers ourselves."""
@@ -45,21 +45,21 @@ class Service(Protocol):
 
     @property
     def null_id(self) -> bool:
-        """Whether an error without a readable id carries `id: null`."""
+        """True if an error without a readable id carries `id: null`."""
         ...
 
     @property
     def batching(self) -> bool:
-        """Whether the negotiated revision has batches."""
+        """True if the negotiated revision has batches."""
         ...
 
     def answers_invalid(self, id: Id | None) -> bool:
-        """Whether a message that is no valid request gets an error, given the id that could be read in it."""
+        """True if a message that is no valid request gets an error, given the id that could be read in it."""
         ...
 
     @property
     def waits_for_reader(self) -> bool:
-        """Whether it stops reading while its answers are not read, even when it waits for answers itself."""
+        """True if it stops reading while its answers are not read, even when it waits for answers itself."""
         ...
 
     def admit(self, request: Request, sink: MessageSink, connection: Connection, terms: Terms | None) -> Call:
@@ -108,7 +108,7 @@ class Connection:
 
     @property
     def congested(self) -> bool:
-        """Whether the peer reads more slowly than we write."""
+        """True if the peer reads more slowly than we write."""
         return self._sender.congested
 
     @property
@@ -381,7 +381,7 @@ class BatchSink:
 
     @property
     def congested(self) -> bool:
-        """Whether the peer reads more slowly than we write."""
+        """True if the peer reads more slowly than we write."""
         return self._sink.congested
 
     @property

@@ -38,12 +38,12 @@ class ServerConnection:
 
     @property
     def null_id(self) -> bool:
-        """Whether an error without a readable id carries `id: null`."""
+        """True if an error without a readable id carries `id: null`."""
         return self.session.lifecycle.null_id
 
     @property
     def batching(self) -> bool:
-        """Whether the negotiated revision has batches."""
+        """True if the negotiated revision has batches."""
         terms = self.session.lifecycle.terms
         return terms is not None and terms.revision.batching
 

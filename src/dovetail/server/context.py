@@ -38,7 +38,7 @@ class Context:
 
     @property
     def revision(self) -> str:
-        """The protocol revision of the request, such as "2025-11-25"."""
+        """The protocol revision of the request, by its date."""
         return self._invocation.call.terms.revision.name
 
     @property

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 Kind: TypeAlias = Literal["tool", "resource", "prompt"]
 Visible: TypeAlias = Callable[[str | None, Kind, str], bool]
-"""Whether a principal sees a tool or prompt, by name, or a resource, by its URI or template."""
+"""True if a principal sees a tool or prompt, by name, or a resource, by its URI or template."""
 
 Identity: TypeAlias = "Principal | str | None"
 Verify: TypeAlias = "Callable[[str], Awaitable[Identity] | Identity]"
@@ -153,7 +153,7 @@ class ServerCore:
         return None
 
     def can_subscribe(self, uri: str, principal: str | None) -> bool:
-        """Whether the principal can read the resource, or one below it: the URI may name a folder of resources."""
+        """True if the principal can read the resource, or one below it: the URI may name a folder of resources."""
         if (match := self.find_resource(uri)) is not None:
             return self.shows(principal, "resource", match[0].key)
         return any(
@@ -163,7 +163,7 @@ class ServerCore:
         )
 
     def shows(self, principal: str | None, kind: Kind, name: str) -> bool:
-        """Whether a principal sees a tool, resource or prompt."""
+        """True if a principal sees a tool, resource or prompt."""
         return self.visible is None or self.visible(principal, kind, name)
 
     def find_completion(self, reference: str, argument: str) -> tuple[ServerCore, RegisteredCompletion] | None:
@@ -177,17 +177,17 @@ class ServerCore:
 
     @property
     def completes(self) -> bool:
-        """Whether there is any completion, here or in a mounted server."""
+        """True if there is any completion, here or in a mounted server."""
         return bool(self._completions) or any(mount.child.completes for mount in self.mounts)
 
     @property
     def guarded(self) -> bool:
-        """Whether middleware, visibility or authorization restricts access."""
+        """True if middleware, visibility or authorization restricts access."""
         return self.middleware is not None or self.visible is not None or self.auth is not None
 
     @property
     def serving(self) -> bool:
-        """Whether there are clients."""
+        """True if there are clients."""
         return bool(self._sessions)
 
     def mounted(self) -> list[ServerCore]:
@@ -326,7 +326,7 @@ class ServerCore:
             await self._suspended_calls.close()
 
     def _may_log(self) -> bool:
-        """Whether any handler takes a context, which is what can log."""
+        """True if any handler takes a context, which is what can log."""
         registries = (self.tools, self.resources, self.templates, self.prompts)
         return any(item.binding.context_name is not None for registry in registries for item in registry)
 
@@ -351,7 +351,7 @@ _LISTED: dict[str, Kind] = {
 
 
 def _may_contain(uri: str, key: str) -> bool:
-    """Whether some resource of a registered URI or template may lie below the URI."""
+    """True if some resource of a registered URI or template may lie below the URI."""
     fixed, variable, _ = key.partition("{")
     return covers(uri, fixed) or (bool(variable) and uri.startswith(fixed))
 

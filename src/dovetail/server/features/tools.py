@@ -99,7 +99,7 @@ class RegisteredTool:
         return self.definition.name
 
     def allowed(self, scopes: frozenset[str] | None) -> bool:
-        """Whether it may be called with a token of these scopes; without authorization it always may."""
+        """True if it may be called with a token of these scopes; without authorization it always may."""
         return scopes is None or scopes.issuperset(self.scopes)
 
     def _refuse(self, revision: Revision, problem: BadArguments) -> CallToolResult:
@@ -180,7 +180,7 @@ class ToolOptions(TypedDict, total=False):
     timeout: float
     """Seconds after which a call is stopped and fails."""
     concurrency: int
-    """How many calls run at once; more wait."""
+    """Number of calls that run at once; more wait."""
     scopes: Sequence[str]
     """Scopes that a token must have; without authorization, as over stdio, nothing is required."""
     icons: Iterable[Icon]

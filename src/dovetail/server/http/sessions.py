@@ -38,7 +38,7 @@ MAX_UNREAD = 64
 """Messages kept for a client that has never opened a stream to read them."""
 
 EVICTABLE_SECONDS = 60.0
-"""How long a session must be idle before it is ended to make room for a new one."""
+"""Seconds that a session must be idle before it is ended to make room for a new one."""
 
 _EVENT_ID = re.compile(r"([0-9a-f]{1,16})_([0-9]{1,15})")
 _STANDALONE = "0"
@@ -129,12 +129,12 @@ class HttpSession:
 
     @property
     def congested(self) -> bool:
-        """Whether the client does not read the messages that belong to no request."""
+        """True if the client does not read the messages that belong to no request."""
         return self._standalone is not None and self._standalone.congested
 
     @property
     def idle(self) -> bool:
-        """Whether no request is being served in it."""
+        """True if no request is being served in it."""
         return not self.busy and not self.streams
 
     def send(self, line: bytes) -> None:
@@ -424,7 +424,7 @@ class Sessions:
         return session
 
     async def _make_room(self, principal: str | None, full: bool, *, same: bool) -> None:
-        """Where there are too many sessions, end the longest idle one; raise if none is idle."""
+        """End the longest idle session where there are too many; raise if none is idle."""
         if not full:
             return
         now = asyncio.get_running_loop().time()

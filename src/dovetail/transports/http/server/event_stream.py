@@ -16,7 +16,7 @@ from .response import HttpResponse
 from .timeout_wheel import TimeoutWheel
 
 KEEP_ALIVE_SECONDS = 15.0
-"""How long a stream may be silent; many proxies close a connection after 30 or 60 seconds."""
+"""Seconds that a stream may be silent; many proxies close a connection after 30 or 60 seconds."""
 
 
 class State(enum.Enum):
@@ -52,7 +52,7 @@ class EventStream:
         self.no_requests: str | None = None
         """Why no request can be sent to the client here; None where it can."""
         self.quiet = quiet
-        """Whether all but the last message is dropped, because the client gets one JSON value."""
+        """True if all but the last message is dropped, because the client gets one JSON value."""
         self.on_first: Callable[[], None] | None = None
         """Called when there is something to send before the last message."""
         self._waiting: list[bytes] = []
@@ -62,17 +62,17 @@ class EventStream:
 
     @property
     def congested(self) -> bool:
-        """Whether the client reads more slowly than we write."""
+        """True if the client reads more slowly than we write."""
         return self._unread > HIGH_WATER
 
     @property
     def ended(self) -> bool:
-        """Whether the last message has been handed over."""
+        """True if the last message has been handed over."""
         return self.state is not State.OPEN
 
     @property
     def connected(self) -> bool:
-        """Whether a client reads it."""
+        """True if a client reads it."""
         return bool(self._readers)
 
     def send(self, line: bytes) -> None:

@@ -35,12 +35,12 @@ class HttpResponse:
         self.started = False
         self.gone = False
         self.leaving = False
-        """Whether an event stream is to end here; its client reconnects and resumes it."""
+        """True if an event stream is to end here; its client reconnects and resumes it."""
         self.status = 0
 
     @property
     def closed(self) -> bool:
-        """Whether no more events can be written here."""
+        """True if no more events can be written here."""
         return self.gone or self.leaving
 
     def add_header(self, name: bytes, value: bytes) -> None:

@@ -20,7 +20,7 @@ from .timeout_wheel import TimeoutWheel
 
 MAX_EVENTS = 5000
 MAX_BYTES = 16_000_000
-"""What has been written is kept within these bounds, in case it was lost on the way; the rest is kept in any case.
+"""Bounds on delivered events, which are kept in case they were lost on the way; undelivered ones are always kept.
 
 Between the two ends of a connection there can be as much as their buffers hold, which is some 10 MB on Linux.
 """
@@ -59,7 +59,7 @@ class Retention:
         self._bytes = 0
 
     def keep(self, added: Iterable[int], unread: int) -> int:
-        """How many entries to keep when some of these sizes are added, of which the last so many are unread."""
+        """The number of entries to keep when some of these sizes are added, of which the last so many are unread."""
         for size in added:
             self._sizes.append(size)
             self._bytes += size
@@ -94,7 +94,7 @@ class ResumableStream(EventStream):
         self.delivered = 0
         """The position of the last event that was written to a connection."""
         self.size = 0
-        """How many bytes its log has."""
+        """Size of its log in bytes."""
         self._log = log
         self._opening: tuple[int, bytes] = (0, b"")
         self._retention: Retention | None = None
@@ -106,7 +106,7 @@ class ResumableStream(EventStream):
 
     @property
     def opened(self) -> bool:
-        """Whether its log has been begun."""
+        """True if its log has been begun."""
         return self._position > 0
 
     @property
@@ -116,7 +116,7 @@ class ResumableStream(EventStream):
 
     @property
     def has_delivered(self) -> bool:
-        """Whether a message of it has been written to a connection."""
+        """True if a message of it has been written to a connection."""
         return self.delivered > max(1, self._opening[0])
 
     def sole_answer(self) -> bytes | None:
