@@ -161,7 +161,7 @@ class TestCodes:
                     async with session.get(url) as answer:
                         assert answer.status == 200
 
-            way = BrowserLogin(lambda: loopback(browser=[], tell=told.append), name="Dovetail")
+            way = BrowserLogin(lambda: loopback(browser=[], show=told.append), name="Dovetail")
             async with asyncio.TaskGroup() as together:
                 together.create_task(attack_then_agree())
                 async with Client(place.url, auth=OAuth(way)) as client:

@@ -31,7 +31,7 @@ def browser(tmp_path: Path) -> tuple[list[str], Path]:
 
 
 async def log_in(attacker: AttackerServer, words: list[str], told: list[str]) -> None:
-    way = BrowserLogin(lambda: loopback(browser=words, tell=told.append, seconds=1.0), name="Dovetail")
+    way = BrowserLogin(lambda: loopback(browser=words, show=told.append, seconds=1.0), name="Dovetail")
     await Client(f"{attacker.url}/mcp", auth=OAuth(way)).open()
 
 

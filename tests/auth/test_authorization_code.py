@@ -1,7 +1,11 @@
-"""Where the browser is sent, and which answers are taken."""
+"""Where the browser is sent, and which answers are taken.
+
+Proof that a code is exchanged by who asked for it.
+"""
 
 import contextlib
 import os
+import re
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -10,8 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dovetail.auth import pkce
-from dovetail.auth.authorization_code import AuthorizationRequest, build_request, read_response
+from dovetail.auth.authorization_code import (
+    AuthorizationRequest,
+    build_request,
+    new_code_verifier,
+    pkce_challenge,
+    read_response,
+)
 from dovetail.auth.client_authentication import OAuthClient
 from dovetail.auth.errors import AuthorizationFailed, Denied, Untrusted
 from dovetail.auth.metadata import AuthorizationServer
@@ -49,7 +58,7 @@ def test_the_url_of_a_request_has_all_parameters() -> None:
         "scope": "a b",
         "state": LOGIN.state,
         "resource": "https://mcp.example.com/mcp",
-        "code_challenge": pkce.challenge(LOGIN.verifier),
+        "code_challenge": pkce_challenge(LOGIN.verifier),
         "code_challenge_method": "S256",
     }
     assert LOGIN.verifier not in LOGIN.url
@@ -196,3 +205,15 @@ def test_a_response_with_any_other_content_is_refused(text: str) -> None:
 def test_any_fields_are_taken_or_refused(fields: dict[str, str]) -> None:
     with contextlib.suppress(AuthorizationFailed):
         assert read_response(LOGIN, urlencode({**fields, "state": LOGIN.state})) == fields["code"]
+
+
+def test_the_example_of_the_rfc() -> None:
+    assert (
+        pkce_challenge("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk") == "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
+    )
+
+
+def test_a_verifier_is_long_enough_and_never_the_same() -> None:
+    one, other = new_code_verifier(os.urandom), new_code_verifier(os.urandom)
+    assert one != other
+    assert re.fullmatch(r"[A-Za-z0-9._~-]{43,128}", one)

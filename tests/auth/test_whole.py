@@ -14,12 +14,11 @@ from dovetail.auth import (
     dpop,
     grants,
     jwt,
-    pkce,
     registration,
     scopes,
     token_verification,
 )
-from dovetail.auth.authorization_code import AuthorizationRequest
+from dovetail.auth.authorization_code import AuthorizationRequest, pkce_challenge
 from dovetail.auth.challenge import Challenge
 from dovetail.auth.client_authentication import OAuthClient
 from dovetail.auth.discovery import DiscoveryResult
@@ -86,7 +85,7 @@ class Issuer:
         granted = store.pop(form.get("code") or form["refresh_token"], None)
         if granted is None or granted["client_id"] != form["client_id"] or granted["resource"] != form["resource"]:
             return OAuthResponse(400, {}, b'{"error": "invalid_grant"}')
-        if "code" in form and pkce.challenge(form["code_verifier"]) != granted["code_challenge"]:
+        if "code" in form and pkce_challenge(form["code_verifier"]) != granted["code_challenge"]:
             return OAuthResponse(400, {}, b'{"error": "invalid_grant", "error_description": "PKCE"}')
         claims: dict[str, Any] = {"iss": self.url, "sub": "ada", "aud": granted["resource"], "exp": NOW + 600}
         claims["scope"] = granted["scope"]

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from dovetail.policy.accepted_warnings import AcceptedWarnings
 from dovetail.policy.definitions import Definition
 from dovetail.policy.lockfile import Lock
 from dovetail.policy.review import Finding, review
+from dovetail.policy.user_decisions import AcceptedWarnings
 
 
 def tool(name: str, description: str = "Fine.") -> Definition:

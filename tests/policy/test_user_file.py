@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from dovetail.policy.accepted_warnings import AcceptedWarnings
 from dovetail.policy.audit.log import Audit, Unrecorded
 from dovetail.policy.definitions import Definition
 from dovetail.policy.lockfile import LockFile
 from dovetail.policy.policy_file import build_policy
-from dovetail.policy.tool_switches import ToolSwitches
+from dovetail.policy.user_decisions import AcceptedWarnings, ToolSwitches
 from dovetail.policy.user_file import UserFile
 from dovetail.protocol.errors import LocalError
 

@@ -1,24 +1,38 @@
 """Authorization code grant: the request that the browser opens, and the response that comes back.
 
 2026-07-28 authorization, "Authorization Flow Steps" and "Authorization Response Validation"; RFC 6749, section 4.1;
-RFC 9207.
+RFC 9207. PKCE proves that the client that exchanges a code also requested it (RFC 7636, S256 only).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from hashlib import sha256
 from hmac import compare_digest
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import msgspec
 
-from . import pkce, scopes
+from . import scopes
 from .client_authentication import OAuthClient
 from .errors import AuthorizationFailed, Denied, Untrusted, printable
 from .http import Random
 from .jwk import encode64
 from .metadata import AuthorizationServer
 from .registration import check_redirect
+
+PKCE_METHOD = "S256"
+
+
+def new_code_verifier(random: Random) -> str:
+    """Make a code verifier: a secret of 43 characters, kept until the code is exchanged."""
+    return encode64(random(32))
+
+
+def pkce_challenge(verifier: str) -> str:
+    """The code challenge of a verifier, sent with the authorization request."""
+    return encode64(sha256(verifier.encode("ascii")).digest())
+
 
 MAX_RESPONSE = 16 * 1024
 MAX_FIELDS = 50
@@ -73,14 +87,14 @@ def build_request(
         raise Untrusted(
             f"The authorization_endpoint of {printable(server.issuer)} sets parameters that the client must set itself"
         )
-    verifier, state, requested_scopes = pkce.new_verifier(random), encode64(random(32)), scopes.check_scopes(scope)
+    verifier, state, requested_scopes = new_code_verifier(random), encode64(random(32)), scopes.check_scopes(scope)
     fields = {
         "response_type": "code",
         "client_id": client.id,
         "redirect_uri": redirect_uri,
         "state": state,
-        "code_challenge": pkce.challenge(verifier),
-        "code_challenge_method": pkce.METHOD,
+        "code_challenge": pkce_challenge(verifier),
+        "code_challenge_method": PKCE_METHOD,
         "resource": resource,
     }
     if requested_scopes:

@@ -383,9 +383,9 @@ class Client:
         if revision.era == "envelope":
             self._meta = request_meta(revision, options.info, options.capabilities, options.log_level)
         self._outputs = OutputValidator()
-        supervisor.session.listeners.add(self._outputs.notified)
+        supervisor.session.notification_callbacks.add(self._outputs.notified)
         if self.cache is not None:
-            supervisor.session.listeners.add(self.cache.notified)
+            supervisor.session.notification_callbacks.add(self.cache.notified)
         if options.log_level is not None:
             try:
                 await self._send_log_level(options.log_level)
@@ -420,7 +420,7 @@ class Client:
     def _make_session(self, on_lost: Callable[[], None]) -> ClientSession:
         session = ClientSession(self, self._extensions, on_lost, self._handlers)
         if self._logs is not None:
-            session.listeners.add(self._logs.notified)
+            session.notification_callbacks.add(self._logs.notified)
         return session
 
     async def _send_log_level(self, level: str) -> None:

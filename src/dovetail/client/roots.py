@@ -27,15 +27,15 @@ def readable_roots(given: Sequence[RootLike]) -> list[Root]:
 
     Roots, "Security Considerations": only roots with appropriate permissions are exposed.
     """
-    found: dict[str, Root] = {}
+    by_uri: dict[str, Root] = {}
     for root in given:
         path = os.path.realpath(_path(root))
         needed = os.R_OK | os.X_OK if os.path.isdir(path) else os.R_OK
         if os.path.exists(path) and os.access(path, needed):
             uri = _uri(path)
             name = root.name if isinstance(root, Root) and root.name else os.path.basename(path) or None
-            found.setdefault(uri, Root(uri, name))
-    return list(found.values())
+            by_uri.setdefault(uri, Root(uri, name))
+    return list(by_uri.values())
 
 
 def _path(root: RootLike) -> str:

@@ -32,7 +32,7 @@ _REJECTIONS = {
     "roots/list": "User rejected roots request",
 }
 
-NotificationListener = Callable[[str, dict[str, Any]], None]
+NotificationCallback = Callable[[str, dict[str, Any]], None]
 
 
 class SessionOwner(Protocol):
@@ -60,7 +60,7 @@ class ClientSession:
         self._agreed = False
         self.capabilities = ClientCapabilities()
         self.url_elicitations = RequiredUrlElicitations(self._handlers)
-        self.listeners: set[NotificationListener] = {self.url_elicitations.notified}
+        self.notification_callbacks: set[NotificationCallback] = {self.url_elicitations.notified}
         """Functions that are called with every notification."""
         self.subscriptions: Counter[str] = Counter()
         """By URI: how many watchers share the subscription to a resource."""
@@ -141,11 +141,11 @@ class ClientSession:
         return work
 
     def notified(self, notification: Notification) -> None:
-        """Pass a notification to its extension and to all listeners."""
+        """Pass a notification to its extension and to all callbacks."""
         if (handler := self._extensions.notifications.get(notification.method)) is not None:
             handler(notification.params)
-        for listener in list(self.listeners):
-            listener(notification.method, notification.params)
+        for callback in list(self.notification_callbacks):
+            callback(notification.method, notification.params)
 
     def disconnected(self, reason: str | None) -> None:
         """The connection is lost."""

@@ -42,7 +42,7 @@ async def watch(
 ) -> AsyncGenerator[Change]:
     """Yield each change of the lists and resources; equal changes that are unread are reported once."""
     changes = _ChangeCollector(supervisor, meta, kinds, uris)
-    supervisor.session.listeners.add(changes.notified)
+    supervisor.session.notification_callbacks.add(changes.notified)
     subscription = asyncio.ensure_future(_subscribe(supervisor, meta, changes, kinds, uris, request))
     subscription.add_done_callback(lambda _: changes.changed.set())
     try:
@@ -59,7 +59,7 @@ async def watch(
                 subscription.result()
                 return
     finally:
-        supervisor.session.listeners.discard(changes.notified)
+        supervisor.session.notification_callbacks.discard(changes.notified)
         subscription.cancel()
         await asyncio.gather(subscription, return_exceptions=True)
 

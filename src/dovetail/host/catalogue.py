@@ -18,7 +18,7 @@ import msgspec
 from dovetail.host.consent.definition_review import DefinitionReview
 from dovetail.host.servers.bounded_client import ServerFeatures
 from dovetail.host.servers.supervisor import ServerSupervisor
-from dovetail.policy.tool_switches import ToolSwitches
+from dovetail.policy.user_decisions import ToolSwitches
 from dovetail.types.prompts import Prompt
 from dovetail.types.resources import Resource, ResourceTemplate
 from dovetail.types.tools import Tool
@@ -152,8 +152,8 @@ class Catalogue:
     def find_prompt(self, command: str | tuple[str, str]) -> HostPrompt | None:
         """The prompt of this command."""
         name = command if isinstance(command, str) else prompt_command(*command)
-        found = self._prompt_names().find(name)
-        return found if found is None or isinstance(command, str) or found.server == command[0] else None
+        prompt = self._prompt_names().find(name)
+        return prompt if prompt is None or isinstance(command, str) or prompt.server == command[0] else None
 
     def tools(self) -> list[HostTool]:
         """Those that may be offered."""

@@ -26,8 +26,7 @@ from dovetail.policy.audit.log import Audit, Decider, Unrecorded
 from dovetail.policy.definitions import DefinitionKind
 from dovetail.policy.inspection.inspector import inspect_names
 from dovetail.policy.policy_file import build_policy
-from dovetail.policy.saved_answers import SavedAnswers
-from dovetail.policy.tool_switches import ToolSwitches
+from dovetail.policy.user_decisions import SavedAnswers, ToolSwitches
 from dovetail.protocol.errors import DovetailError, LocalError, Refused, ToolFailed
 from dovetail.runtime.pending_requests import OnProgress
 from dovetail.runtime.thread_pool import ThreadPool

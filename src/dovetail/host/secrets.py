@@ -118,7 +118,7 @@ def _fits(wanted: Input, value: str) -> bool:
 
 def _filled(spec: LaunchSpec, values: Mapping[str, str]) -> LaunchSpec:
     def fill(text: str) -> str:
-        return INPUT.sub(lambda found: values[found[1]], text)
+        return INPUT.sub(lambda match: values[match[1]], text)
 
     return msgspec.structs.replace(
         spec,

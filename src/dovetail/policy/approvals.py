@@ -66,8 +66,8 @@ class Approvals:
 
     def trusted(self, server: str, spec: LaunchSpec) -> bool:
         """True if the user believes what this server says of its tools; a changed launch is not trusted."""
-        found = self._find(server, spec)
-        return found is not None and found.trusted
+        approval = self._find(server, spec)
+        return approval is not None and approval.trusted
 
     def trust(self, server: str, spec: LaunchSpec, trusted: bool) -> bool:
         """Believe a server, or no longer; False if its launch is not approved."""

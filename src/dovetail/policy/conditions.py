@@ -81,8 +81,8 @@ class Under(msgspec.Struct, frozen=True, tag="under"):
 
     def holds(self, value: Any) -> bool:
         """True if a value passes."""
-        found = _resolved(value)
-        return found is not None and _contains(_folder(self.folder), found)
+        path = _resolved(value)
+        return path is not None and _contains(_folder(self.folder), path)
 
     def __str__(self) -> str:
         return f"is under {self.folder}"
@@ -111,8 +111,8 @@ _MOST_INNER = 10_000
 
 def all_hold(condition: Condition, arguments: dict[str, Any], place: str) -> bool:
     """True if it is certain: there is something at the place, whichever way leads there, and everything passes."""
-    found = values_at(arguments, place)
-    return bool(found) and all(value is not ABSENT and condition.holds(value) for value in found)
+    values = values_at(arguments, place)
+    return bool(values) and all(value is not ABSENT and condition.holds(value) for value in values)
 
 
 def any_holds(condition: Condition, arguments: dict[str, Any], place: str) -> bool:
@@ -120,10 +120,10 @@ def any_holds(condition: Condition, arguments: dict[str, Any], place: str) -> bo
 
     A value within a list or an object counts too: what a server makes of `["/etc"]` is perhaps what it makes of `/etc`.
     """
-    found = values_at(arguments, place)
-    if isinstance(condition, Outside) and (not found or ABSENT in found):
+    values = values_at(arguments, place)
+    if isinstance(condition, Outside) and (not values or ABSENT in values):
         return True
-    return any(_may_hold(condition, inner) for value in found if value is not ABSENT for inner in _inner(value))
+    return any(_may_hold(condition, inner) for value in values if value is not ABSENT for inner in _inner(value))
 
 
 def _may_hold(condition: Condition, value: Any) -> bool:
@@ -191,26 +191,26 @@ def values_at(arguments: dict[str, Any], place: str) -> list[Any]:
 
 
 def _follow(arguments: dict[str, Any], steps: list[str]) -> list[Any]:
-    found: list[Any] = [arguments]
+    values: list[Any] = [arguments]
     spread = False
     for step in steps:
         spread = spread or step == "*"
-        found = [inner for value in found for inner in _within(value, step, spread)]
-    return found
+        values = [inner for value in values for inner in _within(value, step, spread)]
+    return values
 
 
 def _within(value: Any, step: str, spread: bool) -> list[Any]:
-    found: list[Any] = []
+    inner: list[Any] = []
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
-        found = list(members.values()) if step == "*" else [members[step]] if step in members else []
+        inner = list(members.values()) if step == "*" else [members[step]] if step in members else []
     elif isinstance(value, list):
         items = cast("list[Any]", value)
         if step == "*":
-            found = items
+            inner = items
         elif step.isdecimal() and len(step) < 10 and int(step) < len(items):
-            found = [items[int(step)]]
-    return found if found or not spread or step == "*" else [ABSENT]
+            inner = [items[int(step)]]
+    return inner if inner or not spread or step == "*" else [ABSENT]
 
 
 def _same(value: Any, known: Any) -> bool:

@@ -55,10 +55,10 @@ def define(value: Defined) -> Definition:
 
 def define_all(values: Iterable[Defined], instructions: str | None = None) -> list[Definition]:
     """The definitions of everything that a server lists, and of its instructions if it has any."""
-    found = [define(value) for value in values]
+    definitions = [define(value) for value in values]
     if instructions is not None:
-        found.append(Definition("instructions", "", {"instructions": instructions}))
-    return found
+        definitions.append(Definition("instructions", "", {"instructions": instructions}))
+    return definitions
 
 
 def difference(before: Definition | None, after: Definition | None) -> str:

@@ -38,9 +38,9 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def definition(self) -> Definition:
         """The newer of both."""
-        found = self.after or self.before
-        assert found is not None
-        return found
+        either = self.after or self.before
+        assert either is not None
+        return either
 
     @property
     def text(self) -> str:

@@ -55,14 +55,14 @@ def review(
     names = [definition.name for definition in now if definition.kind == "tool"]
     inspector = Inspector(server, {**others, server: names})
     known = server in lock.servers
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for item in lock.compare(server, now):
         if item.after is None:
             continue
         concerns = tuple(map(str, inspector.definition(item.after)))
         odd = bool(concerns) and not accepted(server, item.after)
         unapproved = known and item.status != "same"
-        found.append(
+        findings.append(
             Finding(
                 server=server,
                 definition=item.after,
@@ -73,4 +73,4 @@ def review(
                 quarantined=odd or unapproved,
             )
         )
-    return found
+    return findings

@@ -154,13 +154,13 @@ class Rule(msgspec.Struct, frozen=True, dict=True):
         return f"{subject} any {trust}server" if self.server == "*" else f"{subject} {trust}{self.server}"
 
     def _conditions(self) -> list[str]:
-        told = [f"it is {'' if value else 'not '}{hint.replace('_', '-')}" for hint, value in self.hints.items()]
-        told += [f"{place} {condition}" for place, condition in self.arguments.items()]
+        conditions = [f"it is {'' if value else 'not '}{hint.replace('_', '-')}" for hint, value in self.hints.items()]
+        conditions += [f"{place} {condition}" for place, condition in self.arguments.items()]
         if self.definition is not None:
-            told.append("its definition has not changed")
+            conditions.append("its definition has not changed")
         if self.launch is not None and self.definition is None:
-            told.append("the server is started as it was")
-        return ["if", " and ".join(told)] if told else []
+            conditions.append("the server is started as it was")
+        return ["if", " and ".join(conditions)] if conditions else []
 
 
 DEFAULTS: tuple[Rule, ...] = (
@@ -227,13 +227,13 @@ def hints_of(annotations: ToolAnnotations | None) -> dict[Hint, bool]:
 
     Only a tool that changes something can destroy anything or do it twice (schema, ToolAnnotations).
     """
-    found: dict[Hint, bool] = {}
+    hints: dict[Hint, bool] = {}
     for hint, default in HINTS.items():
         said = _said(annotations, hint)
-        found[hint] = default if said is None else said
-    if found["read_only"]:
-        found["destructive"], found["idempotent"] = False, True
-    return found
+        hints[hint] = default if said is None else said
+    if hints["read_only"]:
+        hints["destructive"], hints["idempotent"] = False, True
+    return hints
 
 
 def _said(annotations: ToolAnnotations | None, hint: Hint) -> bool | None:

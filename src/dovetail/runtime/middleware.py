@@ -96,9 +96,9 @@ class Exchange:
     @property
     def meta(self) -> dict[str, Any]:
         """The `_meta` of the request, to read and to write; it comes into being when it is asked for."""
-        found = self.params.get("_meta")
-        if isinstance(found, dict):
-            return cast("dict[str, Any]", found)
+        present = self.params.get("_meta")
+        if isinstance(present, dict):
+            return cast("dict[str, Any]", present)
         meta: dict[str, Any] = {}
         self.params = {**self.params, "_meta": meta}
         return meta
@@ -132,19 +132,19 @@ class Chain:
 
     def wraps(self, method: str) -> bool:
         """True if any middleware wraps requests of this method."""
-        return bool(self._all) and bool(self._links(method))
+        return bool(self._all) and bool(self._for_method(method))
 
     async def run(self, exchange: Exchange, last: Proceed) -> dict[str, Any]:
         """Pass a request through to `last`, and its result back."""
-        return await _step(self._links(exchange.method), 0, last)(exchange)
+        return await _step(self._for_method(exchange.method), 0, last)(exchange)
 
-    def _links(self, method: str) -> tuple[Middleware, ...]:
-        found = self._by_method.get(method)
-        if found is None:
-            found = tuple(one for one, methods in self._all if methods is None or method in methods)
+    def _for_method(self, method: str) -> tuple[Middleware, ...]:
+        selected = self._by_method.get(method)
+        if selected is None:
+            selected = tuple(one for one, methods in self._all if methods is None or method in methods)
             if len(self._by_method) < _MOST_METHODS:
-                self._by_method[method] = found
-        return found
+                self._by_method[method] = selected
+        return selected
 
 
 def refuse_other_method(exchange: Exchange, method: str) -> None:

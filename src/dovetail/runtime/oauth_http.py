@@ -113,7 +113,7 @@ async def _addresses(parts: SplitResult) -> list[str]:
 
     loop = asyncio.get_running_loop()
     try:
-        found = await loop.getaddrinfo(parts.hostname, parts.port or 443, type=socket.SOCK_STREAM)
+        addresses = await loop.getaddrinfo(parts.hostname, parts.port or 443, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         return []
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    return list(dict.fromkeys(str(entry[4][0]) for entry in addresses))

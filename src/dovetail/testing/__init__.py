@@ -12,8 +12,8 @@ from dovetail import lazily
 if TYPE_CHECKING:
     from dovetail.testing.auth_server.dev_auth import DevAuth
 
-    from .interface import Interface, interface
     from .interface_diff import InterfaceChange, changes, report
+    from .interface_reader import Interface, interface
     from .scripted_answers import AnsweredRequest, Script, UnexpectedQuestion
     from .snapshot import SnapshotDiffers, check_snapshot, load_snapshot, save_snapshot
     from .transcript import Line, Transcript
@@ -24,7 +24,7 @@ _HOMES = {
     "AnsweredRequest": "testing.scripted_answers",
     "InterfaceChange": "testing.interface_diff",
     "DevAuth": "testing.auth_server.dev_auth",
-    "Interface": "testing.interface",
+    "Interface": "testing.interface_reader",
     "Line": "testing.transcript",
     "Replay": "testing.transcript_server",
     "Script": "testing.scripted_answers",
@@ -34,7 +34,7 @@ _HOMES = {
     "UnexpectedQuestion": "testing.scripted_answers",
     "changes": "testing.interface_diff",
     "check_snapshot": "testing.snapshot",
-    "interface": "testing.interface",
+    "interface": "testing.interface_reader",
     "load_snapshot": "testing.snapshot",
     "play_back": "testing.transcript_playback",
     "report": "testing.interface_diff",

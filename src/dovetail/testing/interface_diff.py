@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
-from .interface import Interface
+from .interface_reader import Interface
 from .message_diff import difference, same
 
 Json: TypeAlias = Mapping[str, Any]
@@ -37,22 +37,22 @@ class InterfaceChange(msgspec.Struct, frozen=True):
 
 def changes(before: Interface, after: Interface) -> list[InterfaceChange]:
     """All differences, the server itself first."""
-    found = [
+    all_changes = [
         InterfaceChange("server", what)
         for name in ("server", "instructions")
         if (what := _changed(name, before, after)) is not None
     ]
-    found += _capabilities(before.get("capabilities") or {}, after.get("capabilities") or {})
+    all_changes += _capabilities(before.get("capabilities") or {}, after.get("capabilities") or {})
     for kind, noun in _NOUNS.items():
-        found += _items(noun, before.get(kind) or {}, after.get(kind) or {})
-    return found
+        all_changes += _items(noun, before.get(kind) or {}, after.get(kind) or {})
+    return all_changes
 
 
-def report(found: Iterable[InterfaceChange]) -> str:
+def report(differences: Iterable[InterfaceChange]) -> str:
     """The changes as text, grouped by subject; `!` marks those that can break callers."""
     lines: list[str] = []
     where = None
-    for change in found:
+    for change in differences:
         if change.where != where:
             where = change.where
             lines.append(where)

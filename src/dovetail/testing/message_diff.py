@@ -29,9 +29,9 @@ def essence(message: Json) -> Json:
     params = message.get("params")
     if not isinstance(params, dict):
         return {"method": method}
-    told = cast(Json, params)
-    wanted = ("protocolVersion",) if method in GREETINGS else [name for name in told if name != "_meta"]
-    kept = {name: told[name] for name in wanted if name in told}
+    members = cast(Json, params)
+    wanted = ("protocolVersion",) if method in GREETINGS else [name for name in members if name != "_meta"]
+    kept = {name: members[name] for name in wanted if name in members}
     return {"method": method, "params": kept} if kept else {"method": method}
 
 
@@ -103,6 +103,6 @@ def title(message: Json) -> str:
     params = message.get("params")
     if not isinstance(params, dict):
         return str(method)
-    told = cast(Json, params)
-    target = told.get("name", told.get("uri"))
+    members = cast(Json, params)
+    target = members.get("name", members.get("uri"))
     return str(method) if target is None else f"{method} {target!r}"

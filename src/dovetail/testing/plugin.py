@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dovetail.client.blocking import BlockingClient
     from dovetail.client.client import Client
 
-    from .interface import Interface
+    from .interface_reader import Interface
     from .scripted_answers import Script
     from .transcript import Transcript
     from .transcript_server import Replay
@@ -162,15 +162,15 @@ def mcp_snapshot(request: pytest.FixtureRequest) -> Callable[..., None]:
 
     from .snapshot import check_snapshot, save_snapshot
 
-    def check(found: Interface, name: str | None = None) -> None:
+    def check(current: Interface, name: str | None = None) -> None:
         called = name or re.sub(r"[^\w.-]+", "-", f"{request.path.stem}.{request.node.name}").strip("-")
         path = request.path.parent / "snapshots" / f"{called}.json"
         if request.config.getoption("--mcp-update"):
-            save_snapshot(found, path)
+            save_snapshot(current, path)
         elif not path.exists():
             raise LocalError(f"There is no snapshot {path} yet: run pytest with --mcp-update to write it")
         else:
-            check_snapshot(found, path)
+            check_snapshot(current, path)
 
     return check
 

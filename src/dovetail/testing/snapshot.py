@@ -9,8 +9,8 @@ import msgspec
 
 from dovetail.protocol.errors import LocalError
 
-from .interface import Interface
 from .interface_diff import changes, report
+from .interface_reader import Interface
 from .message_diff import pretty
 
 
@@ -18,11 +18,11 @@ class SnapshotDiffers(AssertionError):
     """The interface of a server differs from its snapshot."""
 
 
-def save_snapshot(found: Interface, path: str | os.PathLike[str]) -> None:
+def save_snapshot(current: Interface, path: str | os.PathLike[str]) -> None:
     """Write an interface to a file, sorted for readable diffs."""
     file = Path(path)
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(pretty(found) + "\n", encoding="utf-8")
+    file.write_text(pretty(current) + "\n", encoding="utf-8")
 
 
 def load_snapshot(path: str | os.PathLike[str]) -> Interface:
@@ -35,8 +35,8 @@ def load_snapshot(path: str | os.PathLike[str]) -> Interface:
         raise LocalError(f"{os.fspath(path)} is no snapshot: {problem}") from None
 
 
-def check_snapshot(found: Interface, path: str | os.PathLike[str]) -> None:
+def check_snapshot(current: Interface, path: str | os.PathLike[str]) -> None:
     """Fail with a description of the changes if an interface differs from the file."""
-    different = changes(load_snapshot(path), found)
+    different = changes(load_snapshot(path), current)
     if different:
         raise SnapshotDiffers(f"The server differs from {os.fspath(path)}:\n{report(different)}")

@@ -78,7 +78,7 @@ class _Player:
         self._channel = channel
         self._needs = dict(_needs(lines))
         self._bases = {place: _base(lines, place) for place in self._needs}
-        self._heard: dict[int, Json] = {}
+        self._received: dict[int, Json] = {}
         self.problems: list[str] = []
         self.ended = asyncio.Event()
 
@@ -87,7 +87,7 @@ class _Player:
         message = cast(Json, msgspec.json.decode(line))
         place = self._place_of(message)
         if place is not None:
-            self._heard[place] = message
+            self._received[place] = message
             self.send_ready()
         elif "method" not in message:
             self.problems.append(f"Nobody asked for {title(message)}")
@@ -108,14 +108,14 @@ class _Player:
         """The requests and answers that are missing."""
         for place, line in enumerate(self._lines):
             message = line.message
-            if line.sender == "server" or place in self._heard or "id" not in message:
+            if line.sender == "server" or place in self._received or "id" not in message:
                 continue
-            if self._heard_before(message) is None:
+            if self._matching_request(message) is None:
                 yield message
 
     def send_ready(self) -> None:
         """Send the messages that are due."""
-        for place in [place for place, needs in self._needs.items() if needs <= self._heard.keys()]:
+        for place in [place for place, needs in self._needs.items() if needs <= self._received.keys()]:
             del self._needs[place]
             message = self._addressed(self._lines[place].message, self._bases[place])
             if message is not None:
@@ -125,30 +125,30 @@ class _Player:
         """Find the line of a message; a different answer is recorded as a problem."""
         meant = essence(message)
         for place, line in enumerate(self._lines):
-            if line.sender != "client" or place in self._heard:
+            if line.sender != "client" or place in self._received:
                 continue
             recorded = line.message
             if "method" not in message and "method" not in recorded:
                 if recorded.get("id") != message.get("id"):
                     continue
                 if not same(essence(recorded), meant):
-                    told = difference(essence(recorded), meant)
-                    self.problems.append(f"{title(message)} is not what it was:\n{told}")
+                    changed = difference(essence(recorded), meant)
+                    self.problems.append(f"{title(message)} is not what it was:\n{changed}")
                 return place
             if ("id" in message) == ("id" in recorded) and same(essence(recorded), meant):
                 return place
         return None
 
-    def _heard_before(self, message: Json) -> int | None:
+    def _matching_request(self, message: Json) -> int | None:
         """The line of a repeatable request that was already sent."""
         if message.get("method") not in REPEATABLE:
             return None
         meant = essence(message)
-        return next((place for place in self._heard if same(essence(self._lines[place].message), meant)), None)
+        return next((place for place in self._received if same(essence(self._lines[place].message), meant)), None)
 
     def _repeat(self, message: Json) -> bool:
         """Send the recorded response to a repeated request."""
-        place = self._heard_before(message)
+        place = self._matching_request(message)
         for answer, base in self._bases.items():
             if place is not None and base == place and "method" not in self._lines[answer].message:
                 repeated = {**self._lines[answer].message, "id": message["id"]}
@@ -167,7 +167,7 @@ class _Player:
         alike = [
             essence(line.message)
             for place, line in enumerate(self._lines)
-            if line.sender == "client" and place not in self._heard and line.message.get("method") == method
+            if line.sender == "client" and place not in self._received and line.message.get("method") == method
         ]
         text += f":\n{difference(alike[0], meant)}" if alike else f": {msgspec.json.encode(meant).decode()}"
         self.problems.append(text)
@@ -181,7 +181,7 @@ class _Player:
         """A message with the ids of this client; None if this client has not sent the request."""
         if base is None:
             return message
-        asked = self._heard[base]
+        asked = self._received[base]
         if "method" not in message:
             return {**message, "id": asked["id"]}
         params = cast(Json, message.get("params") or {})
@@ -220,12 +220,12 @@ def _base(lines: list[Line], place: int) -> int | None:
         if lines[i].sender != "client" or "method" not in asked or "id" not in asked:
             continue
         if "method" not in message:
-            found = asked["id"] == message.get("id")
+            matches = asked["id"] == message.get("id")
         elif token is not None:
-            found = _meta(asked).get(PROGRESS_TOKEN) == token
+            matches = _meta(asked).get(PROGRESS_TOKEN) == token
         else:
-            found = subscription is not None and asked["id"] == subscription
-        if found:
+            matches = subscription is not None and asked["id"] == subscription
+        if matches:
             return i
     return None
 

@@ -33,19 +33,19 @@ async def visit(uri: str, path: str, *, method: str = "GET", host: str | None = 
 class TestLoopback:
     async def test_a_browser_is_started_and_comes_back(self):
         told: list[str] = []
-        async with loopback(browser=[sys.executable, "-c", BROWSER], tell=told.append, seconds=20) as (uri, open_page):
+        async with loopback(browser=[sys.executable, "-c", BROWSER], show=told.append, seconds=20) as (uri, open_page):
             url = PAGE + quote(uri, safe="")
             assert await open_page(url) == f"{uri}?code=c%201&state=s1"
         assert told == [f"If no browser opens, log in at {url}"]
 
     async def test_what_a_shell_would_read_is_one_argument(self):
-        async with loopback(browser=[sys.executable, "-c", BROWSER], tell=lambda _: None, seconds=20) as (uri, opening):
+        async with loopback(browser=[sys.executable, "-c", BROWSER], show=lambda _: None, seconds=20) as (uri, opening):
             url = f"https://login.example/a;touch$IFS/x&`id`|$(id)?state=s1&redirect_uri={quote(uri, safe='')}"
             assert (await opening(url)).startswith(uri)
 
     async def test_without_a_browser_the_address_is_told(self):
         told: list[str] = []
-        async with loopback(browser=[], tell=told.append) as (uri, open_page):
+        async with loopback(browser=[], show=told.append) as (uri, open_page):
             waiting = asyncio.ensure_future(open_page(PAGE))
             while not told:
                 await asyncio.sleep(0)
@@ -55,7 +55,7 @@ class TestLoopback:
 
     async def test_from_another_machine_the_answer_is_pasted(self):
         told, lines = list[str](), asyncio.Queue[str]()
-        async with loopback(browser=[], tell=told.append, pasted=lines.get) as (uri, open_page):
+        async with loopback(browser=[], show=told.append, pasted=lines.get) as (uri, open_page):
             waiting = asyncio.ensure_future(open_page(PAGE))
             wrong = [f"{uri}?code=1&state=other", f"{uri}?code=1", "http://127.0.0.1:1/callback?code=1&state=s1", "y"]
             for line in ["", *wrong, f"  {uri}?code=1&state=s1\n", "never read"]:
@@ -65,7 +65,7 @@ class TestLoopback:
         assert lines.qsize() <= 1
 
     async def test_only_the_answer_to_this_login_counts_and_only_once(self):
-        async with loopback(browser=[], tell=lambda _: None) as (uri, open_page):
+        async with loopback(browser=[], show=lambda _: None) as (uri, open_page):
             assert (await visit(uri, "/callback?code=0&state="))[0] == 400
             waiting = asyncio.ensure_future(open_page(PAGE))
             await asyncio.sleep(0)
@@ -86,7 +86,7 @@ class TestLoopback:
             assert await waiting == f"{uri}?code=<script>&state=s1"
 
     async def test_who_sends_nonsense_is_hung_up_on(self):
-        async with loopback(browser=[], tell=lambda _: None) as (uri, _):
+        async with loopback(browser=[], show=lambda _: None) as (uri, _):
             reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(uri).port)
             writer.write(b"x" * 40_000)
             with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
@@ -94,7 +94,7 @@ class TestLoopback:
             writer.close()
 
     async def test_a_user_who_does_nothing(self):
-        async with loopback(browser=["/no/such/browser"], tell=lambda _: None, seconds=0.02) as (_, open_page):
+        async with loopback(browser=["/no/such/browser"], show=lambda _: None, seconds=0.02) as (_, open_page):
             with pytest.raises(AuthorizationFailed, match="Nobody logged in"):
                 await open_page(PAGE)
 

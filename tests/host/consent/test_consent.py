@@ -13,7 +13,7 @@ from dovetail.policy.actions import Action
 from dovetail.policy.approval_questions import CallQuestion, No, OnApprove, Question, Reply, RootsQuestion, Yes
 from dovetail.policy.audit.log import Audit
 from dovetail.policy.rules import Policy, Rule
-from dovetail.policy.saved_answers import SavedAnswers
+from dovetail.policy.user_decisions import SavedAnswers
 from dovetail.protocol.errors import LocalError, Refused
 from dovetail.runtime.thread_pool import ThreadPool
 from tests.host.hosting import records

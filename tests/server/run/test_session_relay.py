@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dovetail.server.run import session_relay as relaying
-from dovetail.server.run.session_relay import CHUNK, RELAYED, SessionRelay, WorkerLink
+from dovetail.server.run.session_relay import CHUNK, RELAYED, SessionRelay, WorkerConnection
 from tests.support.http_process import Answer, HttpCaller, HttpProcess
 from tests.support.raw import ENVELOPE, HANDSHAKE, children
 from tests.support.waiting import until
@@ -312,7 +312,7 @@ class TestForwarding:
             writer.write_eof()
             with contextlib.suppress(ConnectionError):
                 assert await reader.read() == b""
-            WorkerLink(reader, writer).abort()
+            WorkerConnection(reader, writer).abort()
         assert served == []
 
 

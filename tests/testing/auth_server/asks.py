@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dovetail.auth import pkce
+from dovetail.auth.authorization_code import pkce_challenge
 from dovetail.auth.http import Document
 from dovetail.testing.auth_server.authorize_request import Offer, UserAuthorization, parse_authorization
 from dovetail.testing.auth_server.clients import KnownClient, parse_client_metadata
@@ -19,7 +19,7 @@ FIELDS = {
     "client_id": "desk",
     "redirect_uri": BACK,
     "state": "s1",
-    "code_challenge": pkce.challenge(VERIFIER),
+    "code_challenge": pkce_challenge(VERIFIER),
     "code_challenge_method": "S256",
     "resource": RESOURCE,
     "scope": "read write",

@@ -38,8 +38,8 @@ class ChatCompletion:
         if not space:
             return await self._command_names(word)
         if word.startswith(PREFIX):
-            found = next((each for each in await self._session.host.prompts() if each.command == word), None)
-            return () if found is None else await self._arguments(found, rest)
+            prompt = next((each for each in await self._session.host.prompts() if each.command == word), None)
+            return () if prompt is None else await self._arguments(prompt, rest)
         if word == "/call" and " " not in rest:
             tools = await self._session.host.tools()
             return [
@@ -58,8 +58,8 @@ class ChatCompletion:
         server, space, uri = rest.partition(" ")
         if not space or " " in uri:
             return []
-        found = [each.resource for each in await self._session.host.resources() if each.server == server]
-        return _matching(uri, [(resource.uri, resource.title or resource.name) for resource in found])
+        resources = [each.resource for each in await self._session.host.resources() if each.server == server]
+        return _matching(uri, [(resource.uri, resource.title or resource.name) for resource in resources])
 
     async def _command_names(self, word: str) -> list[Suggestion]:
         prompts: list[tuple[str, str]] = []
@@ -68,7 +68,7 @@ class ChatCompletion:
                 prompts = [(each.command, each.prompt.description or "") for each in await self._session.host.prompts()]
         return _matching(word, [*self._commands.items(), *prompts])
 
-    async def _arguments(self, found: HostPrompt, rest: str) -> list[Suggestion]:
+    async def _arguments(self, prompt: HostPrompt, rest: str) -> list[Suggestion]:
         """Names of arguments, or values suggested by the server."""
         settled, last = _split_typed(rest)
         pairs = [word.partition("=") for word in settled]
@@ -76,10 +76,12 @@ class ChatCompletion:
         name, sign, value = last.partition("=")
         if sign:
             context = {each: text for each, text in given.items() if each != name}
-            answer = await self._session.host.complete(found.server, found.prompt.name, name, value, context=context)
+            answer = await self._session.host.complete(prompt.server, prompt.prompt.name, name, value, context=context)
             return [Suggestion(_quoted(text), len(value)) for text in answer.values]
         names = [
-            (f"{each.name}=", each.description or "") for each in found.prompt.arguments or [] if each.name not in given
+            (f"{each.name}=", each.description or "")
+            for each in prompt.prompt.arguments or []
+            if each.name not in given
         ]
         return _matching(last, names)
 

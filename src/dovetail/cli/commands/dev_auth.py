@@ -57,7 +57,7 @@ def run_dev_auth(options: argparse.Namespace) -> int:
     )
     for client_id, secret in options.client or ():
         auth.add_client(client_id, secret=secret)
-    auth.listen(lambda text: _say(f"{text}.\n"))
+    auth.log_events(lambda text: _say(f"{text}.\n"))
     resource = (options.resource or ["http://127.0.0.1:8000/mcp"])[0]
     auth.run(options.port, lambda: _say(_banner(auth, resource)))
     return OK

@@ -105,10 +105,10 @@ def _sources(words: Sequence[str], target: str) -> list[str]:
 
     there = [each for each in find_files() if str(each.path) != target]
     if not words:
-        found = [str(each.path) for each in there if each.product in PRODUCTS]
-        if not found:
+        paths = [str(each.path) for each in there if each.product in PRODUCTS]
+        if not paths:
             raise CommandFailed("not_found", "No configuration files of other programs were found; name one")
-        return found
+        return paths
     sources: list[str] = []
     for word in words:
         if word not in PRODUCTS:

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from dovetail.host.config.reader import Config
     from dovetail.host.entries import ServerEntry
     from dovetail.host.servers.definition_probe import ProbedDefinitions
-    from dovetail.policy.accepted_warnings import AcceptedWarnings
     from dovetail.policy.definitions import Definition
     from dovetail.policy.lockfile import Difference, Lock, LockFile
     from dovetail.policy.review import Finding
+    from dovetail.policy.user_decisions import AcceptedWarnings
 
 
 def configure_lock(parser: argparse.ArgumentParser) -> None:
@@ -50,11 +50,11 @@ def run_lock(options: argparse.Namespace) -> int:
         raise CommandFailed("not_found", f"There is no {file.path}; `dovetail lock` writes it")
     entries = _entries(config, options)
     _audit_launches(entries, options, Path(files[0]).parent)
-    found = asyncio.run(_probe(entries))
+    probed = asyncio.run(_probe(entries))
     if options.check:
         assert lock is not None
-        return _check(options, config, lock, file, found)
-    return _write(options, config, file, found)
+        return _check(options, config, lock, file, probed)
+    return _write(options, config, file, probed)
 
 
 def _entries(config: Config, options: argparse.Namespace) -> list[ServerEntry]:
@@ -108,28 +108,28 @@ async def _probe(entries: Sequence[ServerEntry]) -> ProbedDefinitions:
     return await probe_definitions(entries, Secrets())
 
 
-def _check(options: argparse.Namespace, config: Config, lock: Lock, file: LockFile, found: ProbedDefinitions) -> int:
-    _fail_if_unreachable(found)
+def _check(options: argparse.Namespace, config: Config, lock: Lock, file: LockFile, probed: ProbedDefinitions) -> int:
+    _fail_if_unreachable(probed)
     configured = {entry.key for entry in config.entries}
     gone = [key for key in lock.servers if key not in configured and _is_selected(key, options)]
-    compared = found.definitions | {key: list["Definition"]() for key in gone}
+    compared = probed.definitions | {key: list["Definition"]() for key in gone}
     different = [item for key in sorted(compared) for item in lock.compare(key, compared[key]) if item.status != "same"]
     if different:
         text = "\n".join(_difference_text(item) for item in different)
         facts = [_facts(item) for item in different]
         raise CommandFailed("changed", f"The servers differ from {file.path}:\n{text}", differences=facts)
     _print_result(
-        options, f"The servers match {file.path}.", {"file": str(file.path), "servers": sorted(found.definitions)}
+        options, f"The servers match {file.path}.", {"file": str(file.path), "servers": sorted(probed.definitions)}
     )
     return OK
 
 
-def _write(options: argparse.Namespace, config: Config, file: LockFile, found: ProbedDefinitions) -> int:
-    from dovetail.policy.accepted_warnings import AcceptedWarnings
+def _write(options: argparse.Namespace, config: Config, file: LockFile, probed: ProbedDefinitions) -> int:
     from dovetail.policy.lockfile import Lock
+    from dovetail.policy.user_decisions import AcceptedWarnings
 
     before, accepted = file.read() or Lock(), AcceptedWarnings()
-    findings = _review(before, found, accepted)
+    findings = _review(before, probed, accepted)
     suspicious = [one for one in findings if one.concerns and not accepted.has(one.server, one.definition)]
     held = [] if options.accept else suspicious
     taken = [one for one in findings if one not in held]
@@ -139,14 +139,14 @@ def _write(options: argparse.Namespace, config: Config, file: LockFile, found: P
     configured = {entry.key for entry in config.entries}
 
     def renewed(lock: Lock) -> Lock:
-        for key in found.definitions:
+        for key in probed.definitions:
             lock = lock.with_server(key, [one.definition for one in taken if one.server == key])
         for key in lock.servers if not options.server else ():
             lock = lock if key in configured else lock.without(key)
         return lock
 
     _report(options, file, before, file.change(renewed), held)
-    _fail_if_unreachable(found)
+    _fail_if_unreachable(probed)
     return FAILED if held else OK
 
 
@@ -168,16 +168,16 @@ def _audit_accepted(taken: Sequence[Finding], rule: str) -> None:
                 )
 
 
-def _review(lock: Lock, found: ProbedDefinitions, accepted: AcceptedWarnings) -> list[Finding]:
+def _review(lock: Lock, probed: ProbedDefinitions, accepted: AcceptedWarnings) -> list[Finding]:
     from dovetail.policy.review import review
 
     names = {
         key: [definition.name for definition in definitions if definition.kind == "tool"]
-        for key, definitions in found.definitions.items()
+        for key, definitions in probed.definitions.items()
     }
     return [
         finding
-        for key, definitions in sorted(found.definitions.items())
+        for key, definitions in sorted(probed.definitions.items())
         for finding in review(key, definitions, lock, names, accepted.has)
     ]
 
@@ -199,9 +199,9 @@ def _report(options: argparse.Namespace, file: LockFile, before: Lock, after: Lo
     _print_result(options, "\n".join(report), facts)
 
 
-def _fail_if_unreachable(found: ProbedDefinitions) -> None:
-    if found.problems:
-        text = "\n".join(f"  {key}: {problem}" for key, problem in sorted(found.problems.items()))
+def _fail_if_unreachable(probed: ProbedDefinitions) -> None:
+    if probed.problems:
+        text = "\n".join(f"  {key}: {problem}" for key, problem in sorted(probed.problems.items()))
         raise CommandFailed("unreachable", f"These servers could not be reached:\n{text}", UNREACHABLE)
 
 

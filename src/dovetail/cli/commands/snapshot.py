@@ -31,8 +31,8 @@ def run_snapshot(options: argparse.Namespace) -> int:
 
 
 async def _snapshot(client: Client, options: argparse.Namespace, display: ProgressDisplay) -> None:
-    from dovetail.testing.interface import interface
     from dovetail.testing.interface_diff import changes, report
+    from dovetail.testing.interface_reader import interface
     from dovetail.testing.snapshot import load_snapshot, save_snapshot
 
     path = options.file
@@ -42,12 +42,12 @@ async def _snapshot(client: Client, options: argparse.Namespace, display: Progre
             raise CommandFailed("changed", f"The server differs from {path}:\n{report(different)}")
         _print_result(options, f"The server is as {path} says.")
         return
-    found = await interface(client)
+    current = await interface(client)
     if path is None:
-        output.show_json(found) if options.format == "json" else output.show_value(found)
+        output.show_json(current) if options.format == "json" else output.show_value(current)
         return
     try:
-        save_snapshot(found, path)
+        save_snapshot(current, path)
     except OSError as problem:
         raise CommandFailed("usage", f"{path} cannot be written: {problem.strerror}", USAGE) from None
     _print_result(options, f"Written to {path}.")

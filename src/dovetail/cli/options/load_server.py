@@ -21,10 +21,10 @@ _OBJECT = re.compile(r"(?P<path>.+):(?P<name>[^\W\d][\w.]*)")
 
 def split_object(word: str) -> tuple[str, str | None]:
     """Split FILE:object; the colon of a Windows drive does not separate them."""
-    found = _OBJECT.fullmatch(word)
-    if found is None or not found["path"].endswith(".py"):
+    match = _OBJECT.fullmatch(word)
+    if match is None or not match["path"].endswith(".py"):
         return word, None
-    return found["path"], found["name"]
+    return match["path"], match["name"]
 
 
 def serve_file(path: str, name: str | None, serve_with: Callable[[Server], None] | None = None) -> None:
@@ -63,14 +63,14 @@ def find_server(module: ModuleType, path: str, name: str | None) -> Server:
     from dovetail.server.app import Server
 
     if name is not None:
-        found: Any = module
+        candidate: Any = module
         for part in name.split("."):
-            found = getattr(found, part, None)
-        if callable(found) and not isinstance(found, Server):
-            found = found()
-        if not isinstance(found, Server):
+            candidate = getattr(candidate, part, None)
+        if callable(candidate) and not isinstance(candidate, Server):
+            candidate = candidate()
+        if not isinstance(candidate, Server):
             raise CommandFailed("usage", f"{path} has no Server named {name!r}", USAGE)
-        return found
+        return candidate
     servers = {key: value for key, value in vars(module).items() if isinstance(value, Server)}
     for usual in _USUAL:
         if usual in servers:

@@ -114,11 +114,11 @@ def make_model(configured: ModelConfig, environ: Mapping[str, str] = os.environ)
 
 
 def _named(word: str, configured: list[ModelConfig]) -> ModelConfig:
-    found = next((each for each in configured if word in each.name), None)
-    if found is None:
+    model = next((each for each in configured if word in each.name), None)
+    if model is None:
         known = ", ".join(each.name for each in configured) or "none"
         raise UsageError(f"there is no model {word!r}; in the file are: {known}. Or write {MODEL_SYNTAX}")
-    return found
+    return model
 
 
 def _read(path: Path) -> list[ModelConfig]:

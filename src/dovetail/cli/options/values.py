@@ -127,8 +127,8 @@ def _guess(text: str) -> Any:
 
 def _property(schema: dict[str, Any], key: str) -> dict[str, Any]:
     properties: Any = schema.get("properties")
-    found: Any = cast("dict[str, Any]", properties).get(key) if isinstance(properties, dict) else None
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    member: Any = cast("dict[str, Any]", properties).get(key) if isinstance(properties, dict) else None
+    return cast("dict[str, Any]", member) if isinstance(member, dict) else {}
 
 
 def _types(schema: dict[str, Any], root: dict[str, Any]) -> set[str]:

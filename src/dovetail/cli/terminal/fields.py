@@ -52,8 +52,8 @@ class FormField:
 
         value = self._convert(text)
         schema = {"type": "object", "properties": {self.name: self._schema}, "required": [self.name]}
-        if found := problems(schema, {self.name: value}):
-            raise ValueError("; ".join(text.removeprefix(f"{self.name}: ") for text in found))
+        if errors := problems(schema, {self.name: value}):
+            raise ValueError("; ".join(text.removeprefix(f"{self.name}: ") for text in errors))
         return value
 
     def _convert(self, text: str) -> Any:

@@ -47,7 +47,7 @@ async def list_logins(store: FileTokens, url: str | None = None) -> list[StoredL
         server, _, label = name.partition(" ")
         if wanted is None or server == wanted:
             labels.setdefault(server, []).append(label)
-    found: list[StoredLogin] = []
+    logins: list[StoredLogin] = []
     for server, names in labels.items():
         for label in names:
             content = await store.load(f"{server} {label}".strip())
@@ -57,8 +57,8 @@ async def list_logins(store: FileTokens, url: str | None = None) -> list[StoredL
                 logger.warning("%s at %s: %s", label or "The account", server, problem)
                 continue
             if account is not None:
-                found.append(_described(server, label, account, default=label == _preferred(names)))
-    return found
+                logins.append(_described(server, label, account, default=label == _preferred(names)))
+    return logins
 
 
 async def account_labels(store: FileTokens, url: str) -> list[str]:

@@ -49,7 +49,7 @@ async def loopback(
     redirect_uri: str | None = None,
     *,
     browser: Sequence[str] | None = None,
-    tell: Callable[[str], None] = print_to_stderr,
+    show: Callable[[str], None] = print_to_stderr,
     pasted: Pasted | None = None,
     seconds: float = LOGIN_SECONDS,
 ) -> AsyncGenerator[tuple[str, OpenPage]]:
@@ -65,11 +65,11 @@ async def loopback(
 
         async def open_page(url: str) -> str:
             check_page(url)
-            tell(f"{'If no browser opens, log in at' if words else 'Log in at'} {url}")
+            show(f"{'If no browser opens, log in at' if words else 'Log in at'} {url}")
             callback.expect(url)
             if words:
                 start_browser(words, url)
-            reading = None if words or pasted is None else asyncio.ensure_future(_read(pasted, callback, tell))
+            reading = None if words or pasted is None else asyncio.ensure_future(_read(pasted, callback, show))
             try:
                 async with asyncio.timeout(seconds):
                     return await callback.came
@@ -83,9 +83,9 @@ async def loopback(
         yield callback.redirect_uri, open_page
 
 
-async def _read(pasted: Pasted, callback: LoopbackCallback, tell: Callable[[str], None]) -> None:
+async def _read(pasted: Pasted, callback: LoopbackCallback, show: Callable[[str], None]) -> None:
     """Read redirect URLs that the user pastes until one belongs to this login."""
-    tell(
+    show(
         "If that is on another machine, its browser will find nothing in the end: then paste the address that it shows."
     )
     while True:
@@ -93,7 +93,7 @@ async def _read(pasted: Pasted, callback: LoopbackCallback, tell: Callable[[str]
         if line and callback.accept(line):
             return
         if line:
-            tell(f"This is not the end of this login: it begins with {callback.redirect_uri}?")
+            show(f"This is not the end of this login: it begins with {callback.redirect_uri}?")
 
 
 class LoopbackCallback:

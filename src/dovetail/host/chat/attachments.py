@@ -68,10 +68,10 @@ def by_priority(resources: Sequence[HostResource], above: float) -> list[HostRes
 class Attachments:
     """Reads resources for one message until its budget is used up."""
 
-    def __init__(self, library: ResourceReader, budget: int, tell: Callable[[Attached], None]) -> None:
+    def __init__(self, library: ResourceReader, budget: int, emit: Callable[[Attached], None]) -> None:
         self._library = library
         self._left = budget
-        self._tell = tell
+        self._emit = emit
         self.blocks: list[SamplingContent] = []
 
     async def pick(self, picked: Picked) -> None:
@@ -79,8 +79,8 @@ class Attachments:
         server, uri = resource_key(picked)
         if (contents := await self._read(server, uri)) is None:
             return
-        used = sum(self._take(server, uri, part) for part in contents)
-        self._tell(Attached(server=server, uri=clean_text(uri), tokens=used))
+        used = sum(self._append(server, uri, part) for part in contents)
+        self._emit(Attached(server=server, uri=clean_text(uri), tokens=used))
 
     async def offer(self, item: HostResource) -> None:
         """Attach what its server finds important, if the whole of it fits."""
@@ -90,20 +90,20 @@ class Attachments:
         contents = await self._read(server, uri)
         if contents is None or sum(_cost(part) for part in contents) > self._left:
             return
-        used = sum(self._take(server, uri, part) for part in contents)
-        self._tell(Attached(server=server, uri=clean_text(uri), tokens=used))
+        used = sum(self._append(server, uri, part) for part in contents)
+        self._emit(Attached(server=server, uri=clean_text(uri), tokens=used))
 
     async def _read(self, server: str, uri: str) -> list[Plain] | None:
         try:
-            found = await self._library.read(server, uri)
+            result = await self._library.read(server, uri)
         except DovetailError as problem:
             words = clean_text(str(problem))[:500]
-            self._tell(Attached(server=server, uri=clean_text(uri), problem=words))
+            self._emit(Attached(server=server, uri=clean_text(uri), problem=words))
             self.blocks.append(Text(text=f"[A resource could not be attached.]\n{framed(server, words, uri=uri)}"))
             return None
-        return [plain(Embedded(resource=contents)) for contents in found.contents]
+        return [plain(Embedded(resource=contents)) for contents in result.contents]
 
-    def _take(self, server: str, uri: str, part: Plain) -> int:
+    def _append(self, server: str, uri: str, part: Plain) -> int:
         if isinstance(part, Text):
             kept, missing = limited(part.text, max(self._left, 0) * CHARACTERS)
             while estimated_tokens(kept) > self._left and kept:

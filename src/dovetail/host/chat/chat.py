@@ -129,12 +129,12 @@ class Chat:
             self.links += turn.links
 
     async def _attach(self, picked: Sequence[Picked], outbox: EventQueue) -> list[SamplingContent]:
-        def tell(event: Attached) -> None:
+        def emit(event: Attached) -> None:
             if event.problem is None:
                 self._attached.add((event.server, event.uri))
             outbox.put(event)
 
-        attaching = Attachments(self._host, self.limits.attached, tell)
+        attaching = Attachments(self._host, self.limits.attached, emit)
         for one in picked:
             await attaching.pick(one)
         if self._attach_above is not None and not self.messages:

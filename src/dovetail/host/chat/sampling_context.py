@@ -26,9 +26,9 @@ def context_for(
     kept: list[SamplingMessage] = []
     for message in messages:
         blocks = [block for block in blocks_of(message.content) if everything or _owner(block, owners) == server]
-        told: list[SamplingContent] = [word for block in blocks for word in _in_words(block)]
-        if told:
-            kept.append(SamplingMessage(role=message.role, content=told))
+        in_words: list[SamplingContent] = [word for block in blocks for word in _in_words(block)]
+        if in_words:
+            kept.append(SamplingMessage(role=message.role, content=in_words))
     return kept
 
 

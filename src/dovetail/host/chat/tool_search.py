@@ -95,25 +95,25 @@ class ToolSearch:
         tools = list(self._tools.values())
         ranked = list(zip(_fits(tools, query), tools, strict=True))
         best = sorted((item for item in ranked if item[0] > 0), key=lambda item: -item[0])[:MAX_FOUND]
-        found = [{"name": tool.name, "server": tool.server, "description": _summary(tool.tool)} for _, tool in best]
-        if not found:
+        matches = [{"name": tool.name, "server": tool.server, "description": _summary(tool.tool)} for _, tool in best]
+        if not matches:
             servers = sorted({tool.server for tool in self._tools.values()})
             return LocalResult(_json({"found": [], "servers": servers, "hint": "Try other words, or a server's name."}))
-        return LocalResult(_json({"found": found}))
+        return LocalResult(_json({"found": matches}))
 
     def describe(self, arguments: dict[str, Any]) -> LocalResult:
         """All about one tool, as JSON."""
         tool = self._tools.get(str(arguments.get("name", "")))
         if tool is None:
             return _unknown(str(arguments.get("name", "")), self._searching)
-        told = offered(tool)
+        shown = offered(tool)
         return LocalResult(
             _json(
                 {
                     "name": tool.name,
                     "server": tool.server,
-                    "description": told.description,
-                    "arguments": told.input_schema,
+                    "description": shown.description,
+                    "arguments": shown.input_schema,
                 }
             )
         )

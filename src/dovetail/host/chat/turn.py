@@ -75,7 +75,7 @@ class Turn:
         messages: list[SamplingMessage],
         system: Callable[[], str],
         limits: ChatLimits,
-        tell: Callable[[ChatEvent], None],
+        emit: Callable[[ChatEvent], None],
         *,
         owners: dict[str, str],
         searching: bool = False,
@@ -86,7 +86,7 @@ class Turn:
         self._messages = messages
         self._system = system
         self._limits = limits
-        self._tell = tell
+        self._emit = emit
         self._owners = owners
         self._calls_left = limits.calls
         self._results_left = limits.results
@@ -116,7 +116,7 @@ class Turn:
         raise LocalError("A turn needs at least one round")
 
     def _end(self, reason: EndReason, stop_reason: str | None = None) -> None:
-        self._tell(TurnEnded(reason=reason, usage=self.usage, stop_reason=stop_reason))
+        self._emit(TurnEnded(reason=reason, usage=self.usage, stop_reason=stop_reason))
 
     async def _toolbox(self) -> ToolSearch:
         tools = await self._host.tools()
@@ -137,11 +137,11 @@ class Turn:
             async with stream_answer(self._model, params) as events:
                 async for event in events:
                     if isinstance(event, CreateMessageResult):
-                        return self._taken(event, told=bool(said))
+                        return self._cleaned_answer(event, streamed=bool(said))
                     if piece := clean_text(event.text)[: self._output_left]:
                         said.append(piece)
                         self._output_left -= len(piece)
-                        self._tell(TextDelta(piece))
+                        self._emit(TextDelta(piece))
                     if self._output_left <= 0:
                         break
             if self._output_left > 0:
@@ -152,7 +152,7 @@ class Turn:
         self._break_off(said)
         return None
 
-    def _taken(self, answer: CreateMessageResult, *, told: bool) -> CreateMessageResult:
+    def _cleaned_answer(self, answer: CreateMessageResult, *, streamed: bool) -> CreateMessageResult:
         if (used := usage_of(answer)) is not None:
             self.usage = used + (self.usage or Usage())
         blocks: list[SamplingContent] = []
@@ -160,8 +160,8 @@ class Turn:
             if isinstance(block, Text):
                 words = clean_text(block.text[: self._limits.output])
                 blocks.append(Text(text=words))
-                if words and not told:  # not every model tells its answer piece by piece
-                    self._tell(TextDelta(words))
+                if words and not streamed:  # not every model streams its answer
+                    self._emit(TextDelta(words))
             elif not isinstance(block, ToolResultContent):
                 blocks.append(block)
         return CreateMessageResult(role="assistant", content=blocks, model=answer.model, stop_reason=answer.stop_reason)
@@ -200,7 +200,7 @@ class Turn:
         name, server, tool = _called(use, meaning)
         self._owners[use.id] = server
         arguments = meaning.arguments if isinstance(meaning, ServerToolCall) else use.input
-        self._tell(ToolStarted(id=use.id, name=name, server=server, tool=tool, arguments=clean(arguments)))
+        self._emit(ToolStarted(id=use.id, name=name, server=server, tool=tool, arguments=clean(arguments)))
         result = CallToolResult(content=[Text(text=STOPPED)], is_error=True)
         try:
             if isinstance(meaning, LocalResult):
@@ -218,7 +218,7 @@ class Turn:
                 LinkedResource(server, clean_link(block)) for block in result.content if isinstance(block, ResourceLink)
             ]
             self.links += links
-            self._tell(
+            self._emit(
                 ToolFinished(
                     id=use.id,
                     name=name,
@@ -235,7 +235,7 @@ class Turn:
 
         def progress(done: float, total: float | None, message: str | None) -> None:
             words = None if message is None else clean_text(message[:500])
-            self._tell(
+            self._emit(
                 ToolProgress(id=use.id, name=name, server=server, tool=tool, progress=done, total=total, message=words)
             )
 
@@ -259,8 +259,8 @@ class Turn:
 
 def _called(use: ToolUse, meaning: ServerToolCall | LocalResult) -> tuple[str, str, str]:
     """Names of a tool: (name in the host, key of the server, name on the server); the key is "" for built-in tools."""
-    found = meaning.tool if isinstance(meaning, ServerToolCall) else None
-    names = (use.name, "", use.name) if found is None else (found.name, found.server, found.tool.name)
+    tool = meaning.tool if isinstance(meaning, ServerToolCall) else None
+    names = (use.name, "", use.name) if tool is None else (tool.name, tool.server, tool.tool.name)
     return clean_text(names[0][:200]), clean_text(names[1]), clean_text(names[2][:200])
 
 

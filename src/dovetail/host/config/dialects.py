@@ -27,7 +27,7 @@ class ServerTable(msgspec.Struct, frozen=True):
 class ServerTables(msgspec.Struct, frozen=True):
     """All servers of a file, what counts more first."""
 
-    found: tuple[ServerTable, ...]
+    tables: tuple[ServerTable, ...]
     switched_off: frozenset[str] = frozenset()
     """Keys that the user has switched off for this project, here or in the project's own file."""
 
@@ -39,18 +39,18 @@ _SWITCHED_OFF = ("disabledMcpServers", "disabledMcpjsonServers")
 
 def find_server_tables(document: ConfigDocument, workspace: str) -> ServerTables:
     """The servers of a file that count in a workspace."""
-    found: list[ServerTable] = []
+    tables: list[ServerTable] = []
     project = _project(document.root, workspace)
     if project is not None and (servers := _object(document, project.get("mcpServers"))) is not None:
-        found.append(ServerTable(servers, scope="local"))
+        tables.append(ServerTable(servers, scope="local"))
     for way in _WAYS:
         holder: Object | None = document.root
         for step in way[:-1]:
             inner = holder.get(step) if holder is not None else None
             holder = inner if isinstance(inner, Object) else None
         if holder is not None and (servers := _object(document, holder.get(way[-1]))) is not None:
-            found.append(ServerTable(servers, holder.get("inputs")))
-    return ServerTables(tuple(found), _switched_off(project))
+            tables.append(ServerTable(servers, holder.get("inputs")))
+    return ServerTables(tuple(tables), _switched_off(project))
 
 
 def repository_root(folder: str) -> str | None:
@@ -69,8 +69,8 @@ def _project(root: Object, workspace: str) -> Object | None:
     for folder in dict.fromkeys((workspace, os.path.realpath(workspace), repository_root(workspace))):
         if folder is not None:
             for spelt in (folder, folder.replace(os.sep, "/")):
-                if isinstance(found := projects.get(spelt), Object):
-                    return found
+                if isinstance(project := projects.get(spelt), Object):
+                    return project
     return None
 
 

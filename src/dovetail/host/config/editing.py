@@ -102,7 +102,7 @@ def remove_input(document: ConfigDocument, name: str) -> str:
     if f"${{input:{name}}}" in text or not isinstance(inputs, Array):
         return text
     for index, item in enumerate(inputs.items):
-        if isinstance(item, Object) and isinstance(found := item.get("id"), Scalar) and found.value == name:
+        if isinstance(item, Object) and isinstance(id := item.get("id"), Scalar) and id.value == name:
             before = inputs.items[index - 1] if index else None
             return _cut(text, item.start, item.end, None if before is None else before.end)
     return text
@@ -110,15 +110,15 @@ def remove_input(document: ConfigDocument, name: str) -> str:
 
 def wanted_inputs(document: ConfigDocument, key: str) -> list[str]:
     """The inputs that a server of the file wants; none where it has no such server."""
-    found = next((table.get(key) for table in _tables(document) if key in table.members), None)
-    return [] if found is None else input_names(document.text[found.start : found.end])
+    server = next((table.get(key) for table in _tables(document) if key in table.members), None)
+    return [] if server is None else input_names(document.text[server.start : server.end])
 
 
 def input_ids(document: ConfigDocument) -> list[str]:
     """The ids of the inputs that the file has."""
     inputs = _beside_servers(document).get("inputs")
-    found = [item.get("id") for item in inputs.items if isinstance(item, Object)] if isinstance(inputs, Array) else []
-    return [str(each.value) for each in found if isinstance(each, Scalar)]
+    ids = [item.get("id") for item in inputs.items if isinstance(item, Object)] if isinstance(inputs, Array) else []
+    return [str(each.value) for each in ids if isinstance(each, Scalar)]
 
 
 def server_keys(document: ConfigDocument) -> list[str]:
@@ -127,14 +127,14 @@ def server_keys(document: ConfigDocument) -> list[str]:
 
 
 def _tables(document: ConfigDocument) -> list[Object]:
-    found: list[Object] = []
+    tables: list[Object] = []
     for way in _WAYS:
         node: Node | None = document.root
         for step in way:
             node = node.get(step) if isinstance(node, Object) else None
         if isinstance(node, Object):
-            found.append(node)
-    return found
+            tables.append(node)
+    return tables
 
 
 def _server_table(document: ConfigDocument, key: str) -> Object:
@@ -232,9 +232,9 @@ def _cut(text: str, start: int, end: int, before: int | None) -> str:
         comma = after.end() - 1
         # What stands between the two is a comment, and stays.
         return _without_line(text[:comma] + text[comma + 1 :], start, end)
-    if before is not None and (found := _TO_COMMA.match(text, before)) is not None:
+    if before is not None and (match := _TO_COMMA.match(text, before)) is not None:
         # It was the last one: the comma before it would now stand at the end.
-        comma = found.end() - 1
+        comma = match.end() - 1
         return _without_line(text[:comma] + text[comma + 1 :], start - 1, end - 1)
     return _without_line(text, start, end)
 
@@ -260,8 +260,8 @@ def _margin(text: str, at: int) -> str:
 
 def _unit(text: str) -> str:
     """One step of indentation, as the file has it."""
-    found = _INDENT.search(text)
-    return found[1] if found else "  "
+    match = _INDENT.search(text)
+    return match[1] if match else "  "
 
 
 def _break(text: str) -> str:

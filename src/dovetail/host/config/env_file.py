@@ -25,7 +25,7 @@ def parse_env(text: str) -> dict[str, tuple[str, int]]:
     A value in quotes may go on over several lines.
     """
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-    found: dict[str, tuple[str, int]] = {}
+    values: dict[str, tuple[str, int]] = {}
     at, line = 0, 1
     while at < len(text):
         begin = at
@@ -35,10 +35,10 @@ def parse_env(text: str) -> dict[str, tuple[str, int]]:
             raise EnvFileError(line)
         else:
             value, at = _value(text, name.end(), line)
-            found[name[1]] = (value, line)
+            values[name[1]] = (value, line)
         at += 1  # the end of the line
         line += text.count("\n", begin, at)
-    return found
+    return values
 
 
 def _value(text: str, at: int, line: int) -> tuple[str, int]:

@@ -73,7 +73,7 @@ def _candidates(
     for document in documents:
         folder = project_of(document.file, environ)
         switched_off = off if product_of(document.file) == "claude-code" else frozenset[str]()
-        for table in find_server_tables(document, folder or here).found:
+        for table in find_server_tables(document, folder or here).tables:
             place = here if table.scope == "local" else folder
             for server in _from_table(document, table, place if place != home else None):
                 yield _switched_off(server) if server.key in switched_off else server
@@ -137,11 +137,11 @@ def _with_own_inputs(taken: Sequence[ImportedServer], used: Sequence[str]) -> li
 
 
 def _renamed(text: str, changes: Mapping[str, str]) -> str:
-    return INPUT.sub(lambda found: f"${{input:{changes.get(found[1], found[1])}}}", text)
+    return INPUT.sub(lambda match: f"${{input:{changes.get(match[1], match[1])}}}", text)
 
 
 def _servers(document: ConfigDocument) -> list[tuple[str, Object]]:
-    tables = find_server_tables(document, os.path.dirname(document.file)).found
+    tables = find_server_tables(document, os.path.dirname(document.file)).tables
     return [
         (key, member.value)
         for table in tables
@@ -156,9 +156,9 @@ def _from_table(
 ) -> list[ImportedServer | SkippedServer]:
     inputs = read_inputs(document, table.inputs)
     declared = {
-        found.value: item
+        id.value: item
         for item in (table.inputs.items if isinstance(table.inputs, Array) else ())
-        if isinstance(item, Object) and isinstance(found := item.get("id"), Scalar)
+        if isinstance(item, Object) and isinstance(id := item.get("id"), Scalar)
     }
     each: list[ImportedServer | SkippedServer] = []
     for key, member in table.servers.members.items():
@@ -184,7 +184,7 @@ def _elsewhere(server: dict[str, Any], folder: str) -> dict[str, Any]:
     names = {"${workspaceFolder}": folder, "${workspaceFolderBasename}": os.path.basename(folder)}
     named = REFERENCE.sub
     moved = cast(
-        "dict[str, Any]", _mapped(server, lambda text: named(lambda found: names.get(found[0], found[0]), text))
+        "dict[str, Any]", _mapped(server, lambda text: named(lambda match: names.get(match[0], match[0]), text))
     )
     for name in ("cwd", "envFile"):
         value = moved.get(name)

@@ -54,8 +54,8 @@ class Object(msgspec.Struct, frozen=True):
 
     def get(self, name: str) -> Node | None:
         """The value under a name."""
-        found = self.members.get(name)
-        return None if found is None else found.value
+        member = self.members.get(name)
+        return None if member is None else member.value
 
 
 Node: TypeAlias = Scalar | Array | Object
@@ -73,7 +73,7 @@ class LineIndex:
     """Line numbers, from 1, of offsets in a text."""
 
     def __init__(self, text: str) -> None:
-        self._ends = [found.start() for found in re.finditer("\n", text)]
+        self._ends = [match.start() for match in re.finditer("\n", text)]
 
     def at(self, offset: int) -> int:
         """The line."""
@@ -103,8 +103,8 @@ class _Reader:
 
     def skip(self, at: int) -> int:
         """Past blanks and comments."""
-        found = _SKIP.match(self._text, at)
-        end = at if found is None else found.end()
+        match = _SKIP.match(self._text, at)
+        end = at if match is None else match.end()
         if self._text.startswith("/*", end):
             raise BadJson("this comment is never closed", end)
         return end
@@ -164,12 +164,12 @@ class _Reader:
         return at, None
 
     def _string(self, at: int) -> Scalar:
-        found = _STRING.match(self._text, at)
-        if found is None:
+        match = _STRING.match(self._text, at)
+        if match is None:
             raise BadJson("this text is never closed, or holds a line break or control character", at)
-        raw = found[0]
+        raw = match[0]
         if "\\" not in raw:
-            return Scalar(at, found.end(), raw[1:-1])
+            return Scalar(at, match.end(), raw[1:-1])
         try:
             value = str(json.loads(raw))
             value.encode()
@@ -177,13 +177,13 @@ class _Reader:
             raise BadJson("there is no such escape in a text", at + problem.pos) from None
         except UnicodeEncodeError:
             raise BadJson("this text holds half of a character (a lone surrogate)", at) from None
-        return Scalar(at, found.end(), value)
+        return Scalar(at, match.end(), value)
 
     def _number(self, at: int) -> Scalar:
-        found = _NUMBER.match(self._text, at)
-        if found is None:
+        match = _NUMBER.match(self._text, at)
+        if match is None:
             raise BadJson("this is no number", at)
         try:
-            return Scalar(at, found.end(), json.loads(found[0]))
+            return Scalar(at, match.end(), json.loads(match[0]))
         except ValueError:
             raise BadJson("this number is too long", at) from None

@@ -55,5 +55,5 @@ def suggest_key(key: str, known: Iterable[str]) -> str | None:
         return meant
     if flat in folded:
         return folded[flat]
-    found = difflib.get_close_matches(flat, folded, 1, _CUTOFF)
-    return folded[found[0]] if found else None
+    close = difflib.get_close_matches(flat, folded, 1, _CUTOFF)
+    return folded[close[0]] if close else None

@@ -86,10 +86,10 @@ def parse_file(
     own = project_of(document.file, environ)
     around = VariableScope(environ, home_of(environ), os.path.abspath(workspace or own or os.getcwd()))
     tables = find_server_tables(document, around.workspace)
-    warnings, files = _root_warnings(document, empty=not tables.found), [document.file]
+    warnings, files = _root_warnings(document, empty=not tables.tables), [document.file]
     parts: list[TableEntries] = []
     inputs: list[Input] = []
-    for table in tables.found:
+    for table in tables.tables:
         # Commands of a project run in its folder; a user's own file has none.
         folder = around.workspace if table.scope == "local" else own
         part, more = _read_table(document, table, around, folder)
@@ -140,12 +140,12 @@ def _read_table(
 ) -> tuple[TableEntries, Config]:
     inputs = read_inputs(document, table.inputs)
     surface = FileContext(document, around, inputs, folder)
-    found = [read_server(key, member, surface) for key, member in table.servers.members.items()]
-    part = TableEntries(document.file, table.scope, tuple(each.entry for each in found))
+    servers = [read_server(key, member, surface) for key, member in table.servers.members.items()]
+    part = TableEntries(document.file, table.scope, tuple(each.entry for each in servers))
     return part, Config(
         inputs=tuple(inputs.known.values()),
-        warnings=(*inputs.warnings, *(text for each in found for text in each.warnings)),
-        files=tuple(file for each in found for file in each.files),
+        warnings=(*inputs.warnings, *(text for each in servers for text in each.warnings)),
+        files=tuple(file for each in servers for file in each.files),
     )
 
 

@@ -47,7 +47,7 @@ def extract_secrets(
         for name, value in pairs.items():
             if not isinstance(value, str) or not looks_secret(name, value):
                 continue
-            scheme = found[1] if (found := _SCHEME.match(value)) else ""
+            scheme = match[1] if (match := _SCHEME.match(value)) else ""
             id = free_id(f"{key}-{name}", [*used, *(each.id for each in hidden)])
             hidden.append(ExtractedSecret(f"{section}.{name}", id, value[len(scheme) :]))
             pairs[name] = f"{scheme}${{input:{id}}}"
@@ -64,14 +64,14 @@ def secrets_left_in_file(server: Mapping[str, Any]) -> list[str]:
     """Arguments and addresses that look like secrets; they stay, since they are no place for one to begin with."""
     given: object = server.get("args")
     words = [str(word) for word in cast("list[object]", given)] if isinstance(given, list) else []
-    found: list[str] = []
+    places: list[str] = []
     for index, word in enumerate(words):
         option = _OPTION.fullmatch(words[index - 1]) if index else None
         name = option[1] if option is not None and option[2] is None else ""
         if looks_secret(name, word):
-            found.append(f"args.{index}")
+            places.append(f"args.{index}")
     url = server.get("url")
-    return [*found, "url"] if isinstance(url, str) and looks_secret("", url) else found
+    return [*places, "url"] if isinstance(url, str) and looks_secret("", url) else places
 
 
 def free_id(wish: str, used: Collection[str]) -> str:

@@ -45,7 +45,7 @@ _REFUSED = {
 
 def expand(text: str, around: VariableScope) -> str:
     """The text with every reference filled in but `${input:…}`, which stays for `Secrets`."""
-    filled = REFERENCE.sub(lambda found: _value(found[0], found[1], around), text)
+    filled = REFERENCE.sub(lambda match: _value(match[0], match[1], around), text)
     if "${" in REFERENCE.sub("", text):
         raise UnresolvedVariable(f"{text!r} holds a ${{ that is not closed, or one inside of another")
     return filled

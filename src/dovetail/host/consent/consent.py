@@ -14,7 +14,7 @@ from dovetail.policy.actions import Action, Decision, Verdict
 from dovetail.policy.approval_questions import Question, Yes
 from dovetail.policy.audit.log import Audit, AuditEvent, Decider
 from dovetail.policy.rules import Policy, stricter
-from dovetail.policy.saved_answers import Said, SavedAnswers
+from dovetail.policy.user_decisions import Said, SavedAnswers
 from dovetail.protocol.errors import DovetailError, Refused
 from dovetail.runtime.thread_pool import ThreadPool
 

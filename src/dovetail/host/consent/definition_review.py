@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 
 from dovetail.host.servers.bounded_client import ServerFeatures
-from dovetail.policy.accepted_warnings import AcceptedWarnings
 from dovetail.policy.definitions import Definition, DefinitionKind, define_all
 from dovetail.policy.lockfile import Lock, LockFile
 from dovetail.policy.review import Finding, review
+from dovetail.policy.user_decisions import AcceptedWarnings
 from dovetail.protocol.errors import LocalError
 from dovetail.runtime.thread_pool import ThreadPool
 
@@ -74,7 +74,7 @@ class DefinitionReview:
                 lambda known: known if server in known.servers else known.with_server(server, sound)
             )
             findings = await self._findings(server, features, now)
-        return self._take_up(server, features, findings)
+        return self._update_review(server, features, findings)
 
     def forget(self, server: str) -> None:
         """A server offers nothing any more; what was approved of it stays approved."""
@@ -93,7 +93,7 @@ class DefinitionReview:
         self._stale = False
         fresh: list[Finding] = []
         for server, features in list(self._features.items()):
-            fresh += self._take_up(server, features, await self._findings(server, features, self._lock))
+            fresh += self._update_review(server, features, await self._findings(server, features, self._lock))
         return fresh
 
     def digest(self, server: str, kind: DefinitionKind, name: str) -> str | None:
@@ -123,14 +123,14 @@ class DefinitionReview:
             await self._thread_pool.run(lambda: self._accepted.add(server, definition))
         features = self._features.get(server)
         if features is not None:
-            self._take_up(server, features, await self._findings(server, features, await self._locked()))
+            self._update_review(server, features, await self._findings(server, features, await self._locked()))
 
     async def _locked(self) -> Lock:
         if self._lock is not None:
             return self._lock
         file = self._file
-        found: Lock | None = None if file is None else await self._thread_pool.run(file.read)
-        self._lock = found or Lock()
+        lock: Lock | None = None if file is None else await self._thread_pool.run(file.read)
+        self._lock = lock or Lock()
         return self._lock
 
     async def _change(self, new: Callable[[Lock], Lock]) -> Lock:
@@ -144,7 +144,7 @@ class DefinitionReview:
                 self._lock = changed
             return self._lock
 
-    def _take_up(self, server: str, features: ServerFeatures, findings: list[Finding]) -> list[Finding]:
+    def _update_review(self, server: str, features: ServerFeatures, findings: list[Finding]) -> list[Finding]:
         """Go by what was found, unless the server offers something else by now; what is held back that was not."""
         if self._features.get(server) is not features:
             return []

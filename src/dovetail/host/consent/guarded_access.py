@@ -25,7 +25,7 @@ from dovetail.policy.actions import Action
 from dovetail.policy.approval_questions import CallQuestion
 from dovetail.policy.audit.log import Unrecorded
 from dovetail.policy.definitions import define
-from dovetail.policy.tool_switches import ToolSwitches
+from dovetail.policy.user_decisions import ToolSwitches
 from dovetail.protocol.errors import ConnectionLost, DovetailError, LocalError, Refused, Timeout
 from dovetail.runtime.pending_requests import OnProgress
 from dovetail.types.prompts import GetPromptResult, Prompt

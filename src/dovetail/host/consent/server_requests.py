@@ -193,11 +193,11 @@ def concerns_of(question: Elicitation) -> tuple[str, ...]:
     properties = question.schema.get("properties")
     fields = cast("dict[str, Any]", properties) if isinstance(properties, dict) else {}
     named = [name for name, field in fields.items() if _wants_secret(name, field)]
-    told = [f"The field {name!r} asks for a secret, which servers must not ask for in a form" for name in named]
+    concerns = [f"The field {name!r} asks for a secret, which servers must not ask for in a form" for name in named]
     lowered = question.message.casefold()
-    if not told and any(word in lowered for word in _SECRET_WORDS):
-        told.append("The question speaks of a secret, which servers must not ask for in a form")
-    return tuple(told)
+    if not concerns and any(word in lowered for word in _SECRET_WORDS):
+        concerns.append("The question speaks of a secret, which servers must not ask for in a form")
+    return tuple(concerns)
 
 
 def _wants_secret(name: str, field: object) -> bool:

@@ -52,13 +52,13 @@ class UserPrompts:
         self,
         on_approve: OnApprove | None,
         on_elicit: OnHostElicit | None,
-        tell: OnEvent,
+        emit: OnEvent,
         most_each: int,
         thread_pool: ThreadPool,
     ) -> None:
         self._on_approve = on_approve
         self._on_elicit = on_elicit
-        self._tell = tell
+        self._emit = emit
         self._most_each = most_each
         self._thread_pool = thread_pool
         self._open: Counter[str] = Counter()
@@ -120,10 +120,10 @@ class UserPrompts:
 
     async def _ask(self, server: str, question: msgspec.Struct, function: Callable[[], Any]) -> Any:
         with self.questions.piece("the question", server):
-            self._tell(HostEvent(kind="question", server=server, detail=question))
+            self._emit(HostEvent(kind="question", server=server, detail=question))
             try:
                 # In a thread unless it is async: waiting for the user blocks nobody else.
                 return await self._thread_pool.call_any(function)
             except asyncio.CancelledError:
-                self._tell(HostEvent(kind="withdrawn", server=server, detail=question))
+                self._emit(HostEvent(kind="withdrawn", server=server, detail=question))
                 raise

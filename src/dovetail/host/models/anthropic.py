@@ -39,13 +39,15 @@ class AnthropicModel(RemoteModel["AsyncAnthropic"]):
     async def _stream(self, params: CreateMessageParams) -> AsyncGenerator[ModelEvent]:
         client = await self._client()
         reader = _AnswerReader(self.name, AnswerAssembly(ToolNames(tool.name for tool in params.tools or ())))
-        async with await self._ask(client, params) as events:
+        async with await self._send_request(client, params) as events:
             async for event in events:
                 if (piece := reader.feed(event)) is not None:
                     yield TextDelta(piece)
         yield reader.whole()
 
-    async def _ask(self, client: AsyncAnthropic, params: CreateMessageParams) -> AsyncStream[RawMessageStreamEvent]:
+    async def _send_request(
+        self, client: AsyncAnthropic, params: CreateMessageParams
+    ) -> AsyncStream[RawMessageStreamEvent]:
         warmth = self._temperature(params)
         try:
             return await client.messages.create(
@@ -56,7 +58,7 @@ class AnthropicModel(RemoteModel["AsyncAnthropic"]):
         except Exception as problem:
             if not self._warms_to(problem, params):
                 raise
-        return await self._ask(client, params)
+        return await self._send_request(client, params)
 
     def _make(self) -> AsyncAnthropic:
         from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient, Omit

@@ -32,19 +32,19 @@ class AnswerAssembly:
 
     def text(self, key: Hashable, piece: str) -> None:
         """More of a text."""
-        self._take(key, piece)
+        self._append(key, piece)
 
     def use(self, key: Hashable, id: str | None, name: str | None) -> None:
         """A tool use begins, or more is known of it."""
         before = self._uses.get(key, ("", ""))
         self._uses[key] = (before[0] or id or "", before[1] or name or "")
-        self._take(key, "")
+        self._append(key, "")
         if len(self._uses) > MAX_USES:
             raise InvalidAnswer(f"The model wants more than {MAX_USES} tools called at once")
 
     def arguments(self, key: Hashable, piece: str) -> None:
         """More of the arguments of a tool use."""
-        self._take(key, piece)
+        self._append(key, piece)
 
     def result(self, model: str, stop_reason: str | None, meta: dict[str, Any] | None) -> CreateMessageResult:
         """The whole answer; an answer with tool uses says so whatever the endpoint called its end."""
@@ -62,7 +62,7 @@ class AnswerAssembly:
             role="assistant", content=blocks or Text(text=""), model=model, stop_reason=stop_reason, meta=meta
         )
 
-    def _take(self, key: Hashable, piece: str) -> None:
+    def _append(self, key: Hashable, piece: str) -> None:
         self._size += len(piece)
         if self._size > MAX_ANSWER:
             raise InvalidAnswer(f"The model's answer has more than {MAX_ANSWER:,} characters")

@@ -41,28 +41,28 @@ class OpenAIModel(RemoteModel["AsyncOpenAI"]):
 
     async def _stream(self, params: CreateMessageParams) -> AsyncGenerator[ModelEvent]:
         client = await self._client()
-        reading = AnswerReader(self.name, AnswerAssembly(ToolNames(tool.name for tool in params.tools or ())))
+        reader = AnswerReader(self.name, AnswerAssembly(ToolNames(tool.name for tool in params.tools or ())))
         async with contextlib.AsyncExitStack() as stack:
-            response = await self._ask(stack, client, params)
+            response = await self._send_request(stack, client, params)
             if response.headers.get("content-type", "").startswith("application/json"):
                 # It does not stream, though it was asked to.
-                piece = reading.take(msgspec.json.decode(await self._body(response.iter_bytes())))
+                piece = reader.feed(msgspec.json.decode(await self._body(response.iter_bytes())))
                 if piece is not None:
                     yield TextDelta(piece)
-                yield reading.whole(ended=True)
+                yield reader.whole(ended=True)
                 return
             ended, parser, arriving = False, EventParser(MAX_BODY), aiter(response.iter_bytes())
             async for data in _events(arriving, parser):
                 if data.startswith(_END):
                     ended = True
                     break
-                if (piece := reading.take(msgspec.json.decode(data))) is not None:
+                if (piece := reader.feed(msgspec.json.decode(data))) is not None:
                     yield TextDelta(piece)
-            whole = reading.whole(ended=ended)
+            whole = reader.whole(ended=ended)
             await _drain(arriving)
         yield whole
 
-    async def _ask(
+    async def _send_request(
         self, stack: contextlib.AsyncExitStack, client: AsyncOpenAI, params: CreateMessageParams
     ) -> AsyncAPIResponse[AsyncStream[ChatCompletionChunk]]:
         own = (client.base_url.host or "").endswith("openai.com")
@@ -75,7 +75,7 @@ class OpenAIModel(RemoteModel["AsyncOpenAI"]):
         except Exception as problem:
             if not self._warms_to(problem, params):
                 raise
-        return await self._ask(stack, client, params)
+        return await self._send_request(stack, client, params)
 
     async def _body(self, arriving: AsyncIterator[bytes]) -> bytes:
         body = bytearray()

@@ -33,7 +33,7 @@ class ErrorInAnswer(Exception):
 
 
 class AnswerReader:
-    """One answer while it is read: chunks of a stream, or one that is whole."""
+    """Reads one answer of the model, from the chunks of a stream or as a whole."""
 
     def __init__(self, name: str, assembly: AnswerAssembly) -> None:
         self._name = name
@@ -41,17 +41,17 @@ class AnswerReader:
         self._assembly = assembly
         self._reason: str | None = None
         self._meta: dict[str, Any] | None = None
-        self._heard = False
+        self._has_choices = False
         self._slots: dict[Hashable, list[str]] = {}
         """By the index of a tool call: the ids of those that were given it."""
 
-    def take(self, chunk: object) -> str | None:
-        """Take up one chunk; the new text in it, if any."""
+    def feed(self, chunk: object) -> str | None:
+        """Process one chunk; returns the new text in it, if any."""
         fields = _fields(chunk)
         if error := fields.get("error"):
             raise ErrorInAnswer(error)
         choices = _items(fields.get("choices"))
-        self._heard = self._heard or bool(choices)
+        self._has_choices = self._has_choices or bool(choices)
         model = fields.get("model")
         self._model = model if isinstance(model, str) and model else self._model
         if usage := _fields(fields.get("usage")):
@@ -60,7 +60,7 @@ class AnswerReader:
 
     def whole(self, *, ended: bool) -> CreateMessageResult:
         """The answer, once all has been read; `ended` says that the endpoint called it the end."""
-        if not self._heard:
+        if not self._has_choices:
             raise InvalidAnswer(f"The endpoint of the model {self._name} answered with something else than an answer")
         if self._reason is None and not ended:
             raise ConnectionLost(f"The answer of the model {self._name} broke off")

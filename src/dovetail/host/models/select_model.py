@@ -27,11 +27,11 @@ def select_model(models: Sequence[Model], preferences: ModelPreferences | None =
 
 def find_model(models: Sequence[Model], name: str) -> Model:
     """The model that a user names, in whole or in part; an error that lists them all when there is none."""
-    found = match_model([name], [model.name for model in models])
-    if found is None:
+    match = match_model([name], [model.name for model in models])
+    if match is None:
         known = ", ".join(model.name for model in models) or "none"
         raise LocalError(f"There is no model {name!r}; these are configured: {known}")
-    return next(model for model in models if model.name == found)
+    return next(model for model in models if model.name == match)
 
 
 def _worth(traits: Traits, wishes: ModelPreferences) -> float:

@@ -31,10 +31,10 @@ def usage_meta(read: object, written: object) -> dict[str, Any] | None:
 
 def usage_of(answer: CreateMessageResult) -> Usage | None:
     """The usage of an answer; None if it is unknown."""
-    found = (answer.meta or {}).get(USAGE)
-    if not isinstance(found, dict):
+    usage = (answer.meta or {}).get(USAGE)
+    if not isinstance(usage, dict):
         return None
-    counts = cast("dict[str, object]", found)
+    counts = cast("dict[str, object]", usage)
     return Usage(_count(counts.get("input")), _count(counts.get("output")))
 
 

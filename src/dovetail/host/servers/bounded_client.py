@@ -77,8 +77,8 @@ class BoundedClient(Client):
 
     async def _pages(self, method: str, kind: type[PageResult], field: str) -> AsyncGenerator[Any]:
         limits, items, size = self._limits, 0, 0
-        async with contextlib.aclosing(super()._pages(method, kind, field)) as found:
-            async for item in found:
+        async with contextlib.aclosing(super()._pages(method, kind, field)) as pages:
+            async for item in pages:
                 items += 1
                 cost = _size(item)
                 size += cost
@@ -108,7 +108,7 @@ async def fetch_list(client: BoundedClient, kind: ListKind, seconds: float) -> t
     }
     try:
         async with asyncio.timeout(seconds):
-            found = await listings[kind]()
+            items = await listings[kind]()
     except NotFound:
         return ()
     except TimeoutError as problem:
@@ -116,7 +116,7 @@ async def fetch_list(client: BoundedClient, kind: ListKind, seconds: float) -> t
             raise
         raise InvalidAnswer(f"The list of {kind} did not end within {seconds:g} s") from None
     unique: dict[str, Any] = {}
-    for item in found:
+    for item in items:
         # A second tool of the same name could not be called, but might be what a user reads.
         if unique.setdefault(_called(item), item) is not item:
             client.complain(f"The list of {kind} has {_called(item)[:200]!r} more than once; only the first is taken")

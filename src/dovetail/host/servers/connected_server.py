@@ -38,14 +38,14 @@ class ConnectedServer:
         log: ServerLog,
         limits: Limits,
         listed: OnListed,
-        tell: Callable[[HostEvent], None],
+        emit: Callable[[HostEvent], None],
         server: str,
     ) -> None:
         self.client = client
         self._log = log
         self._limits = limits
         self._listed = listed
-        self._tell: OnEvent = tell
+        self._emit: OnEvent = emit
         self._server = server
         self._tasks: set[asyncio.Task[None]] = set()
         self._subscriptions: dict[str, asyncio.Task[None]] = {}
@@ -96,9 +96,9 @@ class ConnectedServer:
 
     async def fetch_now(self, kind: ListKind) -> tuple[Any, ...]:
         """One list as it is at this moment; raises `DovetailError`."""
-        found = await fetch_list(self.client, kind, self._limits.list_seconds)
-        await self._take({kind: found}, {})
-        return found
+        items = await fetch_list(self.client, kind, self._limits.list_seconds)
+        await self._apply({kind: items}, {})
+        return items
 
     async def subscribe(self, uri: str) -> None:
         """Tell of a resource's changes from now on; raises what the server says against it."""
@@ -131,12 +131,12 @@ class ConnectedServer:
         task.add_done_callback(self._tasks.discard)
 
     async def _fetch(self, kinds: list[ListKind]) -> None:
-        found: dict[ListKind, tuple[Any, ...]] = {}
+        lists: dict[ListKind, tuple[Any, ...]] = {}
         problems: dict[ListKind, str] = {}
 
         async def one(kind: ListKind) -> None:
             try:
-                found[kind] = await fetch_list(self.client, kind, self._limits.list_seconds)
+                lists[kind] = await fetch_list(self.client, kind, self._limits.list_seconds)
             except DovetailError as problem:
                 problems[kind] = str(problem)
                 self._log.note("error", f"The list of {kind} was not taken: {problem}")
@@ -145,17 +145,17 @@ class ConnectedServer:
         if self.client.gone:
             # What it offers is not known, which is another thing than that it offers nothing.
             raise ConnectionLost(await self.client.lost())
-        await self._take(found, problems)
+        await self._apply(lists, problems)
 
-    async def _take(self, found: dict[ListKind, tuple[Any, ...]], problems: dict[ListKind, str]) -> None:
-        kept = {kind: text for kind, text in self.features.problems.items() if kind not in found}
+    async def _apply(self, lists: dict[ListKind, tuple[Any, ...]], problems: dict[ListKind, str]) -> None:
+        kept = {kind: text for kind, text in self.features.problems.items() if kind not in lists}
         changed: frozenset[ListKind] = frozenset(
-            kind for kind, items in found.items() if getattr(self.features, kind) != items
+            kind for kind, items in lists.items() if getattr(self.features, kind) != items
         )
         now = {**kept, **problems}
         if changed or now != self.features.problems or not self._taken:
             self._taken = True
-            self.features = msgspec.structs.replace(self.features, **found, problems=now)
+            self.features = msgspec.structs.replace(self.features, **lists, problems=now)
             await self._listed(self.features, changed)
 
     async def _watch_lists(self) -> None:
@@ -200,7 +200,7 @@ class ConnectedServer:
                 del self._subscriptions[uri]
 
     def _changed(self, change: ResourceChange) -> None:
-        self._tell(HostEvent(kind="resource", server=self._server, detail=change))
+        self._emit(HostEvent(kind="resource", server=self._server, detail=change))
 
     async def _check_health(self) -> str:
         misses = 0

@@ -43,7 +43,7 @@ async def probe_definitions(
     async def one(entry: ServerEntry) -> None:
         try:
             spec = await secrets.fill(entry)
-            definitions[entry.key] = await _ask(spec, bounds, environ)
+            definitions[entry.key] = await _fetch_definitions(spec, bounds, environ)
         except DovetailError as problem:
             problems[entry.key] = problem
 
@@ -51,7 +51,7 @@ async def probe_definitions(
     return ProbedDefinitions(definitions=definitions, problems=problems)
 
 
-async def _ask(spec: LaunchSpec, limits: Limits, environ: Mapping[str, str]) -> list[Definition]:
+async def _fetch_definitions(spec: LaunchSpec, limits: Limits, environ: Mapping[str, str]) -> list[Definition]:
     left_out: list[str] = []
     values: list[Defined] = []
     async with _client(spec, limits, environ, left_out) as client:

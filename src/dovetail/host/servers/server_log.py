@@ -52,12 +52,12 @@ FLOOD = 1000
 class ServerLog:
     """The latest lines and messages of a server; a flood pushes out older ones and is reported only in part."""
 
-    def __init__(self, server: str, limits: Limits, tell: OnEvent, flooded: Callable[[str], None]) -> None:
+    def __init__(self, server: str, limits: Limits, emit: OnEvent, flooded: Callable[[str], None]) -> None:
         self._flooded = flooded
         self._untold = 0
         self._server = server
         self._limits = limits
-        self._tell = tell
+        self._emit = emit
         self._lines: ByteBoundedDeque[LogLine] = ByteBoundedDeque(limits.log_bytes)
         self._messages: ByteBoundedDeque[TrafficLine] = ByteBoundedDeque(limits.traffic_bytes)
         self._secrets = KnownSecrets()
@@ -107,7 +107,7 @@ class ServerLog:
         line = LogLine(at=time.time(), server=self._server, source=source, level=level, text=text)
         self._lines.add(line, len(text) * 2)
         if self._events.take(time.monotonic()) == 0:
-            self._tell(HostEvent(kind="log", server=self._server, detail=line))
+            self._emit(HostEvent(kind="log", server=self._server, detail=line))
             return
         self._untold += 1
         if self._untold == FLOOD:

@@ -227,24 +227,24 @@ class ServerSupervisor:
                     self._life = None
                     self._move(Event.STOPPED)
                     return
-                told = self.log.cover(str(problem))
-                self.log.note("error", told)
-                self._callbacks.misbehaved(self.entry.key, told)
+                message = self.log.cover(str(problem))
+                self.log.note("error", message)
+                self._callbacks.misbehaved(self.entry.key, message)
                 if _is_final(problem) or failures >= limits.attempts:
                     tries = f"; it was given up after {failures} failures in a row" if failures > 1 else ""
-                    self._move(Event.GAVE_UP, error=f"{told}{tries}")
+                    self._move(Event.GAVE_UP, error=f"{message}{tries}")
                     return
                 pause = min(limits.first_pause * 2 ** (failures - 1), limits.longest_pause)
-                self._move(Event.LOST, error=told, restarts=self._status.restarts + 1)
+                self._move(Event.LOST, error=message, restarts=self._status.restarts + 1)
                 # Servers that fell together, as by one network, do not all come back at the same moment.
                 await asyncio.sleep(pause * random.uniform(0.5, 1.5))
         except asyncio.CancelledError:
             self._move(Event.STOPPED)
             raise
         except Exception as problem:
-            told = self.log.cover(f"{type(problem).__name__}: {problem}")
-            self.log.note("error", told)
-            self._move(Event.GAVE_UP, error=told)
+            message = self.log.cover(f"{type(problem).__name__}: {problem}")
+            self.log.note("error", message)
+            self._move(Event.GAVE_UP, error=message)
 
     async def _once(self) -> tuple[Exception, float]:
         """One life of it: what ended it, and for how long it was ready."""

@@ -102,10 +102,10 @@ def _keyed(key: bytes) -> hmac.HMAC:
 
 def split_line(line: bytes) -> ChainedLine | None:
     """Take a line apart; None if it is none of ours."""
-    found = _TAIL.fullmatch(line, len(line) - TAIL_BYTES) if len(line) > TAIL_BYTES else None
-    if found is None:
+    match = _TAIL.fullmatch(line, len(line) - TAIL_BYTES) if len(line) > TAIL_BYTES else None
+    if match is None:
         return None
-    return ChainedLine(line[:-TAIL_BYTES], found[1].decode(), found[2].decode())
+    return ChainedLine(line[:-TAIL_BYTES], match[1].decode(), match[2].decode())
 
 
 def read_record(link: ChainedLine) -> AuditRecord | None:
@@ -124,8 +124,8 @@ def encode_head(head: AuditHead, key: bytes) -> bytes:
 
 def decode_head(content: bytes, key: bytes) -> AuditHead | None:
     """The content of a head file; None if it was not written with this key."""
-    found = _HEAD.fullmatch(content)
-    if found is None:
+    match = _HEAD.fullmatch(content)
+    if match is None:
         return None
-    head = AuditHead(int(found[1]), int(found[2]), found[3].decode())
+    head = AuditHead(int(match[1]), int(match[2]), match[3].decode())
     return head if hmac.compare_digest(encode_head(head, key), content) else None

@@ -150,20 +150,24 @@ class AuditFiles:
             raise _Tampered("its end is not what it was")
         self.head, self._written = head, content
         if size > head.size:
-            self._take_up(size)
+            self._recover(size)
         if self.head.count == 0:
             self._open()
 
-    def _take_up(self, size: int) -> None:
-        """Take up what a program wrote that was killed before it could write the head."""
+    def _recover(self, size: int) -> None:
+        """Recover the lines of a program that was killed before it could write the head."""
         os.lseek(self._log, self.head.size, os.SEEK_SET)
         whole, _, torn = os.read(self._log, size - self.head.size).rpartition(b"\n")
         head = self.head
         for line in whole.splitlines(keepends=True) if whole else ():
-            link = split_line(line if line.endswith(b"\n") else line + b"\n")
-            if link is None or link.hash != link_hash(head.hash, link.body) or link.seal != seal(self._key, link.hash):
+            chained = split_line(line if line.endswith(b"\n") else line + b"\n")
+            if (
+                chained is None
+                or chained.hash != link_hash(head.hash, chained.body)
+                or chained.seal != seal(self._key, chained.hash)
+            ):
                 raise _Tampered("something was added to it that Dovetail did not write")
-            head = AuditHead(head.count + 1, head.size + len(link.body) + TAIL_BYTES, link.hash)
+            head = AuditHead(head.count + 1, head.size + len(chained.body) + TAIL_BYTES, chained.hash)
         if torn:
             os.ftruncate(self._log, head.size)
         self._write_head(head)
@@ -182,14 +186,14 @@ class _Tampered(FileUnusable):
 
 def make_key(path: Path) -> bytes:
     """The key of the seals; of two programs that make one at once, the first one's is used by both."""
-    found = read_file(path)
-    if found is None:
+    key = read_file(path)
+    if key is None:
         create_private(path, secrets.token_bytes(32))
-        found = read_file(path)
+        key = read_file(path)
     check_only_owner_writes(path)
-    if found is None or len(found) != 32:
+    if key is None or len(key) != 32:
         raise FileUnusable(f"{path} holds no key")
-    return found
+    return key
 
 
 def head_path(path: Path) -> Path:

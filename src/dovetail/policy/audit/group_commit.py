@@ -105,7 +105,7 @@ class GroupCommit:
     def drained(self) -> Generator[None]:
         """Write what is queued; while the `with` lasts nothing else is written."""
         with self._writing:
-            while group := self._take_group():
+            while group := self._next_group():
                 self._write_group(group)
             yield
 
@@ -138,7 +138,7 @@ class GroupCommit:
         begun = time.monotonic()
         if self._is_woken or begun < self._slow_until or not self._writing.acquire(blocking=False):
             return False
-        group: list[_Item] = self._take_group() if self._pending else []
+        group: list[_Item] = self._next_group() if self._pending else []
         contents = [item.content for item in group]
         if content is not None:
             contents.append(content)
@@ -171,7 +171,7 @@ class GroupCommit:
         with self._state:
             self._pending.append(item)
 
-    def _take_group(self) -> list[_Item]:
+    def _next_group(self) -> list[_Item]:
         with self._state:
             group, self._pending = self._pending[:MAX_GROUP], self._pending[MAX_GROUP:]
             return group

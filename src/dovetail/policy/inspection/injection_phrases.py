@@ -24,7 +24,7 @@ _MOST = 200
 
 class _Pattern(NamedTuple):
     what: str
-    found: re.Pattern[str]
+    phrase: re.Pattern[str]
     lead: re.Pattern[str] | None = None
     """A pattern that must precede it, near by; so a text is searched for the rarer of both."""
     everywhere: bool = True
@@ -142,23 +142,23 @@ _BLANKS = re.compile(r"[^\S\n]+|(?<=\S)\n(?=\S)")
 def find_injection_phrases(text: str, *, is_for_model: bool = False) -> Iterator[str]:
     """Find attempts to manipulate a model, each in words; `is_for_model` for a text that is to instruct one."""
     plain = _BLANKS.sub(" ", as_ascii(text[:MAX_LOOKED_AT]))
-    told: set[str] = set()
+    reported: set[str] = set()
     for pattern in _PATTERNS:
-        if (is_for_model and not pattern.everywhere) or pattern.what in told:
+        if (is_for_model and not pattern.everywhere) or pattern.what in reported:
             continue
-        found = _find(pattern, plain)
-        if found is not None:
-            told.add(pattern.what)
-            shown = found if len(found) <= 100 else f"{found[:99]}…"
+        phrase = _find(pattern, plain)
+        if phrase is not None:
+            reported.add(pattern.what)
+            shown = phrase if len(phrase) <= 100 else f"{phrase[:99]}…"
             yield f'{pattern.what}: "{shown.strip()}"'
 
 
 def _find(pattern: _Pattern, text: str) -> str | None:
-    for found in itertools.islice(pattern.found.finditer(text), _MOST):
+    for match in itertools.islice(pattern.phrase.finditer(text), _MOST):
         if pattern.lead is None:
-            return found[0]
-        before = text[max(0, found.start() - _NEAR) : found.start()]
+            return match[0]
+        before = text[max(0, match.start() - _NEAR) : match.start()]
         lead = pattern.lead.search(before)
         if lead is not None:
-            return before[lead.start() :] + found[0]
+            return before[lead.start() :] + match[0]
     return None

@@ -58,22 +58,22 @@ class Inspector:
 
     def definition(self, definition: Definition) -> tuple[Concern, ...]:
         """Everything that looks wrong about a definition."""
-        found: dict[Concern, None] = {}
+        concerns: dict[Concern, None] = {}
         for what in self._about_name(definition) if definition.name else ():
-            found[Concern(f"The name of {definition}", what)] = None
+            concerns[Concern(f"The name of {definition}", what)] = None
         guides = definition.kind in ("instructions", "prompt")
         for path, text in _texts(definition.content, ""):
             self._left -= len(text)
             if self._left < 0:
                 what = f"was not looked at: {self._server!r} says more than {MAX_LOOKED_AT} characters"
-                found[Concern(_capital(str(definition)), what)] = None
+                concerns[Concern(_capital(str(definition)), what)] = None
                 break
             where = f"{_capital(str(definition))}, {path}:" if path != "instructions" else "The instructions:"
             for what in self._about_text(text, path, is_for_model=guides):
-                found[Concern(where, f"it {what}")] = None
-            if len(found) >= MAX_CONCERNS:
+                concerns[Concern(where, f"it {what}")] = None
+            if len(concerns) >= MAX_CONCERNS:
                 break
-        return tuple(found)[:MAX_CONCERNS]
+        return tuple(concerns)[:MAX_CONCERNS]
 
     def _about_name(self, definition: Definition) -> Iterator[str]:
         name = definition.name
@@ -102,15 +102,15 @@ class Inspector:
 
 def inspect_names(servers: Collection[str]) -> tuple[Concern, ...]:
     """Keys of servers that look like one another, or like something that they are not."""
-    found: list[Concern] = []
+    concerns: list[Concern] = []
     for key in sorted(servers):
-        found += [
+        concerns += [
             Concern(f"The name of the server {key!r}", what) for what in (*find_hidden(key), *mixed_alphabets(key))
         ]
         other = find_look_alike(key, [name for name in servers if name > key])
         if other is not None:
-            found.append(Concern(f"The name of the server {key!r}", f"looks like that of the server {other!r}"))
-    return tuple(found)
+            concerns.append(Concern(f"The name of the server {key!r}", f"looks like that of the server {other!r}"))
+    return tuple(concerns)
 
 
 def _is_original(name: str, other: str) -> bool:
@@ -129,12 +129,12 @@ _judged = functools.lru_cache(maxsize=8192)(_judge)
 def _foreign(server: str, others: Mapping[str, Collection[str]]) -> dict[str, str]:
     """The names of tools that only other servers have, and that are no ordinary words, with whose they are."""
     own = set(others.get(server, ()))
-    found: dict[str, str] = {}
+    owners: dict[str, str] = {}
     for key, names in others.items():
         if key != server:
-            found.update((name, key) for name in names if _TELLING.search(name) and name not in own)
-            found.update((f"{key}__{name}", key) for name in names)
-    return found
+            owners.update((name, key) for name in names if _TELLING.search(name) and name not in own)
+            owners.update((f"{key}__{name}", key) for name in names)
+    return owners
 
 
 def _texts(value: Any, path: str, depth: int = 0) -> Iterator[tuple[str, str]]:

@@ -31,17 +31,17 @@ def find_hidden(text: str) -> Iterator[str]:
     if not text.isascii():
         yield from _tags(text)
         yield from _selectors(text)
-        if found := _UNSEEN.search(text):
-            yield f"has invisible characters ({_named(found[0])})"
-        elif any(_joins_nothing(text, found.start()) for found in _JOINERS.finditer(text)):
+        if match := _UNSEEN.search(text):
+            yield f"has invisible characters ({_named(match[0])})"
+        elif any(_joins_nothing(text, match.start()) for match in _JOINERS.finditer(text)):
             yield "has invisible joiners between characters that are not joined"
-        if found := _BIDI.search(text):
-            yield f"has characters that turn the direction of the text around ({_named(found[0])})"
-        elif (found := _MARKS.search(text)) and not _right_to_left(text):
-            yield f"has invisible characters ({_named(found[0])})"
-    if found := _CONTROLS.search(text):
-        yield f"has control characters, which a terminal obeys (U+{ord(found[0]):04X})"
-    if (found := _GAP.search(text)) and text[found.end() :].strip():
+        if match := _BIDI.search(text):
+            yield f"has characters that turn the direction of the text around ({_named(match[0])})"
+        elif (match := _MARKS.search(text)) and not _right_to_left(text):
+            yield f"has invisible characters ({_named(match[0])})"
+    if match := _CONTROLS.search(text):
+        yield f"has control characters, which a terminal obeys (U+{ord(match[0]):04X})"
+    if (match := _GAP.search(text)) and text[match.end() :].strip():
         yield "has a long gap, behind which a person may not look"
 
 
@@ -52,7 +52,7 @@ def strip_hidden(text: str) -> str:
 
 def show_hidden(text: str) -> str:
     """The text with every character that a user does not see written out by its number; line ends stay."""
-    return _HIDDEN.sub(lambda found: "".join(map(_escaped, found[0])), text)
+    return _HIDDEN.sub(lambda match: "".join(map(_escaped, match[0])), text)
 
 
 def _escaped(char: str) -> str:
@@ -60,9 +60,9 @@ def _escaped(char: str) -> str:
 
 
 def _tags(text: str) -> Iterator[str]:
-    found = "".join(_TAGS.findall(_FLAG.sub("", text)))
-    if found:
-        letters = "".join(chr(ord(char) - 0xE0000) for char in found if 0x20 <= ord(char) - 0xE0000 < 0x7F)
+    tags = "".join(_TAGS.findall(_FLAG.sub("", text)))
+    if tags:
+        letters = "".join(chr(ord(char) - 0xE0000) for char in tags if 0x20 <= ord(char) - 0xE0000 < 0x7F)
         more = "…" if len(letters) > _SOME else ""
         yield f'hides the text "{letters[:_SOME]}{more}" in tag characters'
 
@@ -70,10 +70,10 @@ def _tags(text: str) -> Iterator[str]:
 def _selectors(text: str) -> Iterator[str]:
     """A variation selector chooses among shapes of the character before it; a row of them can only carry data."""
     count = 0
-    for found in _SELECTORS.finditer(text):
-        before = text[found.start() - 1] if found.start() else ""
-        if len(found[0]) > 1 or not _has_shapes(before, found[0]):
-            count += len(found[0])
+    for match in _SELECTORS.finditer(text):
+        before = text[match.start() - 1] if match.start() else ""
+        if len(match[0]) > 1 or not _has_shapes(before, match[0]):
+            count += len(match[0])
     if count:
         yield f"has {count} variation selectors that choose nothing, and can carry a hidden text"
 
@@ -96,5 +96,5 @@ def _right_to_left(text: str) -> bool:
     return any(char.isalpha() and unicodedata.bidirectional(char) in ("R", "AL") for char in text)
 
 
-def _named(found: str) -> str:
-    return unicodedata.name(found[0], f"U+{ord(found[0]):04X}").lower()
+def _named(text: str) -> str:
+    return unicodedata.name(text[0], f"U+{ord(text[0]):04X}").lower()

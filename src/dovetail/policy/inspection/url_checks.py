@@ -53,10 +53,10 @@ def _is_local(host: str) -> bool:
     if host in _LOCAL or host.endswith(".localhost"):
         return True
     try:
-        found = ipaddress.ip_address(host)
+        address = ipaddress.ip_address(host)
     except ValueError:
         return False
-    return found.is_private or found.is_loopback or found.is_link_local
+    return address.is_private or address.is_loopback or address.is_link_local
 
 
 def _in_both(host: str) -> str:

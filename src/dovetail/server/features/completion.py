@@ -108,8 +108,8 @@ def _known(core: ServerCore, params: CompleteParams, principal: str | None) -> t
             raise ProtocolError(INVALID_PARAMS, f"Unknown prompt: {ref.name}")
         return ref.name, [argument.name for argument in prompt.definition.arguments or ()]
     template = core.templates.get(ref.uri)
-    if template is None and (found := core.find_resource(ref.uri)) is not None:
-        template = found[0]
+    if template is None and (match := core.find_resource(ref.uri)) is not None:
+        template = match[0]
     if template is None or not core.shows(principal, "resource", template.key):
         raise ProtocolError(INVALID_PARAMS, f"Unknown resource template: {ref.uri}", {"uri": ref.uri})
     return template.key, list(template.template.variables) if template.template is not None else []

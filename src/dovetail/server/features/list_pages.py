@@ -46,18 +46,18 @@ class ListPages:
         """One page as JSON bytes of the whole result; a bad cursor is −32602 (pagination)."""
         # Handlers in threads may change the list meanwhile: then this dict is no longer the one in use.
         pages = self._pages
-        if cursor is None and (found := pages.get((revision.name, 0))) is not None:
-            return found
+        if cursor is None and (page := pages.get((revision.name, 0))) is not None:
+            return page
         registered = self._registry.items()
         part, following = self._pager.page(self._method, [key for key, _ in registered], cursor, size)
         # By position, not by cursor: one place can be named by many strings.
         place = (revision.name, part.start)
-        found = pages.get(place)
-        if found is None:
+        page = pages.get(place)
+        if page is None:
             result = self._result([item.definition for _, item in registered[part]])
             result.next_cursor, result.ttl_ms, result.cache_scope = following, self._ttl_ms, "public"
-            found = pages[place] = codec.encode(emit_result(revision, self._method, result))
-        return found
+            page = pages[place] = codec.encode(emit_result(revision, self._method, result))
+        return page
 
     def page_within(
         self, scopes: frozenset[str], revision: Revision, cursor: str | None, size: int, emit_result: EmitResult
@@ -69,13 +69,13 @@ class ListPages:
             return self.page(revision, cursor, size, emit_result)
         had = wanted & scopes
         kept = (had, revision.name)
-        found = parts.get(kept) if cursor is None else None
-        if found is None:
+        page = parts.get(kept) if cursor is None else None
+        if page is None:
             allowed = [(key, item) for key, item in registered if had.issuperset(item.scopes)]
-            found = self._part(allowed, revision, cursor, size, emit_result)
+            page = self._part(allowed, revision, cursor, size, emit_result)
             if cursor is None and len(parts) < MAX_PARTS:
-                parts[kept] = found
-        return found
+                parts[kept] = page
+        return page
 
     def page_of(
         self, shown: Callable[[str], bool], revision: Revision, cursor: str | None, size: int, emit_result: EmitResult

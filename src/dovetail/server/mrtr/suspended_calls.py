@@ -83,32 +83,32 @@ class SuspendedCalls:
         A handler that is not to be kept is cancelled when it asks, and runs again from its journal.
         """
         state, revision = params.request_state, call.terms.revision
-        record = CallState("", 0, 0, {}, {}) if state is None else self._open(state, call)
-        answers = _read_answers(record, params.input_responses or {}, revision)
+        saved = CallState("", 0, 0, {}, {}) if state is None else self._open(state, call)
+        answers = _read_answers(saved, params.input_responses or {}, revision)
         if state is not None:
-            await self._mark_used(record)
-        waiting = self._pop(record.id)
+            await self._mark_used(saved)
+        waiting = self._pop(saved.id)
         if waiting is not None:
             suspendable, invocation = waiting.suspendable, waiting.invocation
             invocation.resume(call)
             suspendable.resume(answers)
         else:
-            if record.by_hand:
-                record.heard = _by_method(record, answers)
-            suspendable, invocation = _start(server, call, record, answers, handle)
+            if saved.by_hand:
+                saved.heard = _by_method(saved, answers)
+            suspendable, invocation = _start(server, call, saved, answers, handle)
         outcome = await _outcome(suspendable, invocation)
         if isinstance(outcome, InputRequired) and state is None and outcome.state is None and params.input_responses:
             # A handler without state between the rounds accepts answers from a client that brings no state.
-            asked = self._returned(record, suspendable, outcome)
+            asked = self._returned(saved, suspendable, outcome)
             if answers := _read_answers(asked, params.input_responses, revision):
                 asked.heard = _by_method(asked, answers)
-                record = asked
-                suspendable, invocation = _start(server, call, record, answers, handle)
+                saved = asked
+                suspendable, invocation = _start(server, call, saved, answers, handle)
                 outcome = await _outcome(suspendable, invocation)
         if isinstance(outcome, dict):
-            return self._suspend(suspendable, invocation, record, outcome, keep=keep)
+            return self._suspend(suspendable, invocation, saved, outcome, keep=keep)
         if isinstance(outcome, InputRequired):
-            sealed = self._seal(self._returned(record, suspendable, outcome), call)
+            sealed = self._seal(self._returned(saved, suspendable, outcome), call)
             return InputRequired(outcome.requests, sealed, meta=outcome.meta, extra=outcome.extra)
         return outcome
 
@@ -124,19 +124,19 @@ class SuspendedCalls:
             await asyncio.wait(stopping, timeout=CLEAN_UP_SECONDS)
 
     def _open(self, state: str, call: ServerCall) -> CallState:
-        record = _decode(self._ring.open(state, _bound(call)))
+        saved = _decode(self._ring.open(state, _bound(call)))
         now = self._clock()
         while self._used and next(iter(self._used.values())) < now:
             self._used.popitem(last=False)
-        if record.expires < now or record.expires <= self._forgotten_until or record.id in self._used:
+        if saved.expires < now or saved.expires <= self._forgotten_until or saved.id in self._used:
             raise invalid_state()
-        return record
+        return saved
 
-    async def _mark_used(self, record: CallState) -> None:
-        self._used[record.id] = record.expires
+    async def _mark_used(self, saved: CallState) -> None:
+        self._used[saved.id] = saved.expires
         while len(self._used) > MAX_USED:
             self._forgotten_until = max(self._forgotten_until, self._used.popitem(last=False)[1])
-        if self.store is not None and not await self.store.add(f"state:{record.id}", b"", self._seconds):
+        if self.store is not None and not await self.store.add(f"state:{saved.id}", b"", self._seconds):
             raise invalid_state()
 
     def _pop(self, id: str) -> Suspended | None:
@@ -154,13 +154,13 @@ class SuspendedCalls:
         self,
         suspendable: SuspendableCall,
         invocation: Invocation,
-        record: CallState,
+        saved: CallState,
         questions: dict[str, InputRequest],
         *,
         keep: bool,
     ) -> InputRequired:
-        following = self._next_round(record, suspendable, suspendable.asked)
-        following.state, following.heard = record.state, record.heard
+        following = self._next_round(saved, suspendable, suspendable.asked)
+        following.state, following.heard = saved.state, saved.heard
         try:
             sealed = self._seal(following, invocation.call)
         except ProtocolError:
@@ -175,10 +175,10 @@ class SuspendedCalls:
             suspendable.cancel()
         return InputRequired(questions or None, sealed)
 
-    def _returned(self, record: CallState, suspendable: SuspendableCall, asked: InputRequired) -> CallState:
+    def _returned(self, saved: CallState, suspendable: SuspendableCall, asked: InputRequired) -> CallState:
         """The state of a handler that returned its questions itself."""
         questions = {key: PendingInput(method_of(question)) for key, question in (asked.requests or {}).items()}
-        following = self._next_round(record, suspendable, questions)
+        following = self._next_round(saved, suspendable, questions)
         following.by_hand, following.state = True, asked.state
         return following
 
@@ -187,34 +187,34 @@ class SuspendedCalls:
         if waiting is not None:
             waiting.suspendable.cancel()
 
-    def _next_round(self, record: CallState, suspendable: SuspendableCall, asked: dict[str, PendingInput]) -> CallState:
+    def _next_round(self, saved: CallState, suspendable: SuspendableCall, asked: dict[str, PendingInput]) -> CallState:
         expires = self._clock() + self._seconds
-        return CallState(os.urandom(12).hex(), expires, record.round + 1, suspendable.journal.entries, asked)
+        return CallState(os.urandom(12).hex(), expires, saved.round + 1, suspendable.journal.entries, asked)
 
-    def _seal(self, record: CallState, call: ServerCall) -> str:
-        if record.round > MAX_ROUNDS:
+    def _seal(self, saved: CallState, call: ServerCall) -> str:
+        if saved.round > MAX_ROUNDS:
             raise too_many_rounds()
-        sealed = self._ring.seal(_encode(record), _bound(call), os.urandom(12))
+        sealed = self._ring.seal(_encode(saved), _bound(call), os.urandom(12))
         if len(sealed) > MAX_SEALED:
             raise ProtocolError(INTERNAL_ERROR, "The answers and steps of this call are too large to be remembered")
         return sealed
 
 
 def _start(
-    server: HandlerServer, call: ServerCall, record: CallState, answers: Answers, handle: Handle
+    server: HandlerServer, call: ServerCall, saved: CallState, answers: Answers, handle: Handle
 ) -> tuple[SuspendableCall, Invocation]:
     """Run a handler from the top, with all answers so far in its journal."""
     revision = call.terms.revision
-    journal = Journal(record.journal)
-    if not record.by_hand:
+    journal = Journal(saved.journal)
+    if not saved.by_hand:
         for key, (raw, _) in answers.items():
-            journal.write(key, JournalEntry(record.asked[key].digest, raw))
+            journal.write(key, JournalEntry(saved.asked[key].digest, raw))
     # A handler that also returns questions itself may have good reason not to ask again what it asked before that.
-    by_hand = record.by_hand or record.heard or record.state is not None
+    by_hand = saved.by_hand or saved.heard or saved.state is not None
     suspendable = SuspendableCall(revision, journal, set() if by_hand else journal.answers())
     invocation = Invocation(server, call)
-    invocation.suspendable, invocation.request_state = suspendable, record.state
-    invocation.answers = {key: load_answer(revision, method, raw) for key, (method, raw) in record.heard.items()}
+    invocation.suspendable, invocation.request_state = suspendable, saved.state
+    invocation.answers = {key: load_answer(revision, method, raw) for key, (method, raw) in saved.heard.items()}
     suspendable.start(functools.partial(handle, invocation))
     return suspendable, invocation
 
@@ -223,17 +223,17 @@ def _bound(call: ServerCall) -> bytes:
     return state_binding(call.terms.principal, call.request.method, call.request.params)
 
 
-def _read_answers(record: CallState, answers: dict[str, Any], revision: Revision) -> Answers:
+def _read_answers(saved: CallState, answers: dict[str, Any], revision: Revision) -> Answers:
     """The answers to what was asked; others are ignored (mrtr, "Error Handling")."""
     return {
         key: (answers[key], load_answer(revision, asked.method, answers[key]))
-        for key, asked in record.asked.items()
+        for key, asked in saved.asked.items()
         if key in answers
     }
 
 
-def _by_method(record: CallState, answers: Answers) -> dict[str, tuple[str, Any]]:
-    return {key: (record.asked[key].method, raw) for key, (raw, _) in answers.items()}
+def _by_method(saved: CallState, answers: Answers) -> dict[str, tuple[str, Any]]:
+    return {key: (saved.asked[key].method, raw) for key, (raw, _) in answers.items()}
 
 
 async def _outcome(suspendable: SuspendableCall, invocation: Invocation) -> Value | dict[str, InputRequest]:

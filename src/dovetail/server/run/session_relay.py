@@ -99,11 +99,11 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(RequestFrame | ResponseStartFrame | BodyFrame).decode
 
 
-class LinkBroken(Exception):
+class WorkerDisconnected(Exception):
     """The other worker has ended, or sent something invalid."""
 
 
-class WorkerLink:
+class WorkerConnection:
     """A connection between two workers, which carries one request."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -118,10 +118,10 @@ class WorkerLink:
             async with self._reading:
                 (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
                 if length > MAX_FRAME:
-                    raise LinkBroken
+                    raise WorkerDisconnected
                 return _decode(await self._reader.readexactly(length))
         except (OSError, EOFError, msgspec.DecodeError) as problem:
-            raise LinkBroken from problem
+            raise WorkerDisconnected from problem
 
     async def write(self, frame: Frame) -> None:
         """Send a frame and wait until the peer accepts more; OSError if it has gone."""
@@ -173,7 +173,7 @@ class SessionRelay:
             assert task is not None
             self._serving.add(task)
             try:
-                await _serve(app, WorkerLink(reader, writer))
+                await _serve(app, WorkerConnection(reader, writer))
             finally:
                 self._serving.discard(task)
 
@@ -204,11 +204,11 @@ class SessionRelay:
             return True
         self._forwarding += 1
         try:
-            link = WorkerLink(*await asyncio.open_unix_connection(self._path(owner)))
+            connection = WorkerConnection(*await asyncio.open_unix_connection(self._path(owner)))
         except OSError:
             await _refuse(send, "The worker that holds this session is not running; try again")
         else:
-            await _RelayedRequest(link, receive, send).run(RequestFrame.of(scope))
+            await _RelayedRequest(connection, receive, send).run(RequestFrame.of(scope))
         finally:
             self._forwarding -= 1
         return True
@@ -236,8 +236,8 @@ class SessionRelay:
 class _RelayedRequest:
     """A request that is forwarded to another worker, and its response."""
 
-    def __init__(self, link: WorkerLink, receive: Receive, send: Send) -> None:
-        self._link = link
+    def __init__(self, connection: WorkerConnection, receive: Receive, send: Send) -> None:
+        self._connection = connection
         self._receive = receive
         self._send = send
         self._disconnected = False
@@ -248,7 +248,7 @@ class _RelayedRequest:
         started = events = False
         try:
             while True:
-                frame = await self._link.read()
+                frame = await self._connection.read()
                 if isinstance(frame, ResponseStartFrame):
                     started, events = True, _EVENTS in frame.headers
                     await self._send({"type": "http.response.start", "status": frame.status, "headers": frame.headers})
@@ -256,23 +256,23 @@ class _RelayedRequest:
                     await self._send({"type": "http.response.body", "body": frame.body, "more_body": frame.more})
                     if not frame.more:
                         return
-        except LinkBroken:
+        except WorkerDisconnected:
             if not self._disconnected:
                 await self._fail(started, events)
         finally:
             forwarding.cancel()
             await asyncio.wait({forwarding})
-            self._link.abort()
+            self._connection.abort()
 
     async def _forward(self, head: RequestFrame) -> None:
         try:
-            await self._link.write(head)
+            await self._connection.write(head)
             while (message := await self._receive())["type"] == "http.request":
-                await self._link.write_body(message.get("body", b""), message.get("more_body", False))
+                await self._connection.write_body(message.get("body", b""), message.get("more_body", False))
         except OSError:
             return  # the read in `run` fails too, and reports it
         self._disconnected = True
-        self._link.abort()
+        self._connection.abort()
 
     async def _fail(self, started: bool, events: bool) -> None:
         """The other worker has died: end an event stream, which clients resume, but leave a body incomplete."""
@@ -282,14 +282,14 @@ class _RelayedRequest:
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _serve(app: App, link: WorkerLink) -> None:
+async def _serve(app: App, connection: WorkerConnection) -> None:
     """Serve a request that another worker forwarded."""
     answered = False
 
     async def receive() -> Message:
         try:
-            frame = await link.read()
-        except LinkBroken:
+            frame = await connection.read()
+        except WorkerDisconnected:
             return {"type": "http.disconnect"}
         assert isinstance(frame, BodyFrame)
         return {"type": "http.request", "body": frame.body, "more_body": frame.more}
@@ -297,22 +297,22 @@ async def _serve(app: App, link: WorkerLink) -> None:
     async def send(message: Message) -> None:
         nonlocal answered
         if message["type"] == "http.response.start":
-            await link.write(ResponseStartFrame(message["status"], message["headers"]))
+            await connection.write(ResponseStartFrame(message["status"], message["headers"]))
         else:
             more = message.get("more_body", False)
-            await link.write_body(message.get("body", b""), more)
+            await connection.write_body(message.get("body", b""), more)
             answered = not more
 
     try:
-        head = await link.read()
+        head = await connection.read()
         if isinstance(head, RequestFrame):
             await app(head.scope(), receive, send)
-    except LinkBroken:
+    except WorkerDisconnected:
         pass
     finally:
         if answered:
-            await link.finish()
-        link.abort()
+            await connection.finish()
+        connection.abort()
 
 
 async def _refuse(send: Send, reason: str) -> None:

@@ -10,7 +10,8 @@ from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
-from dovetail.auth import pkce, scopes
+from dovetail.auth import scopes
+from dovetail.auth.authorization_code import PKCE_METHOD
 
 from .clients import CODE, KnownClient
 from .errors import RedirectedError, RequestError, required_field
@@ -105,7 +106,7 @@ def _read(fields: dict[str, str], client: KnownClient, offer: Offer) -> UserAuth
     if "none" in fields.get("prompt", "").split():
         raise RequestError("interaction_required", "The user must always be asked")
     challenge = fields.get("code_challenge", "")
-    if fields.get("code_challenge_method") != pkce.METHOD or not _CHALLENGE.fullmatch(challenge):
+    if fields.get("code_challenge_method") != PKCE_METHOD or not _CHALLENGE.fullmatch(challenge):
         raise RequestError("invalid_request", "PKCE with S256 is needed (code_challenge, code_challenge_method)")
     return UserAuthorization(
         client=client,

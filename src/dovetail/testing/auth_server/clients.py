@@ -1,4 +1,4 @@
-"""Client registration.
+"""Clients: registration, and metadata documents at a client's own URL.
 
 RFC 7591; RFC 8252, section 7.3; 2026-07-28 client registration, "Application Type and Redirect URI Constraints" and
 "Client ID Metadata Documents".
@@ -14,11 +14,16 @@ from urllib.parse import urlsplit
 import msgspec
 
 from dovetail.auth import url_guard
-from dovetail.auth.errors import AuthorizationFailed, TokenRefused, Untrusted
-from dovetail.auth.http import Document, Random
+from dovetail.auth.errors import AuthorizationFailed, TokenRefused, Untrusted, printable
+from dovetail.auth.http import Document, Random, get
 from dovetail.auth.jwk import PublicKey, decode64, encode64
+from dovetail.auth.registration import check_document_url
+from dovetail.protocol.errors import LocalError
+from dovetail.runtime.oauth_http import OAuthHttp
+from dovetail.transports.http.contract import HttpOptions
 
 from .errors import RequestError
+from .expiring_map import ExpiringMap
 
 CODE = "authorization_code"
 REFRESH = "refresh_token"
@@ -177,3 +182,30 @@ def _same_but_port(registered: str, uri: str) -> bool:
         return False
     local = one.scheme == other.scheme == "http" and one.hostname == other.hostname
     return local and (one.path, one.query) == (other.path, other.query)
+
+
+KEPT_SECONDS = 300.0
+
+
+class ClientDocuments:
+    """Fetches metadata documents and caches them."""
+
+    def __init__(self, options: HttpOptions | None) -> None:
+        self._options = options or HttpOptions()
+        self._kept: ExpiringMap[KnownClient] = ExpiringMap(KEPT_SECONDS, 1000)
+
+    async def find(self, url: str, issuer: str, now: float) -> KnownClient:
+        """The client described at a URL; the issuer decides which addresses may be fetched."""
+        known = self._kept.get(url, now)
+        if known is not None:
+            return known
+        try:
+            check_document_url(url)
+            response = await OAuthHttp(issuer, self._options).send(get(url))
+            if response.status != 200:
+                raise RequestError("invalid_client", f"{printable(url)} responded with {response.status}")
+            client = parse_client_document(url, response.body)
+        except (AuthorizationFailed, LocalError) as problem:
+            raise RequestError("invalid_client", str(problem)) from None
+        self._kept.put(url, client, now)
+        return client

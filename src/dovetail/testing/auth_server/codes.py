@@ -9,7 +9,7 @@ from hmac import compare_digest
 
 import msgspec
 
-from dovetail.auth import pkce
+from dovetail.auth.authorization_code import pkce_challenge
 from dovetail.auth.http import Random
 from dovetail.auth.jwk import encode64
 
@@ -59,21 +59,21 @@ class Codes:
     def redeem(self, fields: dict[str, str], client: KnownClient, family: str, now: float) -> ApprovedAuthorization:
         """Redeem a code; `family` is the token family that will be issued for it."""
         code = required_field(fields, "code")
-        found = self._kept.get(code, now)
-        if found is None:
+        issued = self._kept.get(code, now)
+        if issued is None:
             raise RequestError("invalid_grant", "The code is unknown or expired")
-        if found.family is not None:
-            raise CodeReused(found.family)
-        authorization = found.allowed.authorization
+        if issued.family is not None:
+            raise CodeReused(issued.family)
+        authorization = issued.allowed.authorization
         if authorization.client.id != client.id:
             raise RequestError("invalid_grant", "The code is for another client")
         if fields.get("redirect_uri") != (authorization.redirect_uri if authorization.redirect_named else None):
             raise RequestError("invalid_grant", "The redirect_uri differs from that of the authorization request")
         verifier = fields.get("code_verifier", "")
-        if not verifier.isascii() or not compare_digest(pkce.challenge(verifier), authorization.challenge):
+        if not verifier.isascii() or not compare_digest(pkce_challenge(verifier), authorization.challenge):
             raise RequestError("invalid_grant", "The code_verifier does not match")
-        self._kept.change(code, _Code(found.allowed, family))
-        return found.allowed
+        self._kept.change(code, _Code(issued.allowed, family))
+        return issued.allowed
 
     def clear(self) -> None:
         """Delete all codes."""

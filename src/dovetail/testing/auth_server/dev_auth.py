@@ -15,8 +15,7 @@ from dovetail.auth.metadata import check_issuer
 from dovetail.protocol.errors import LocalError
 
 from .authorize_request import Offer, UserAuthorization, parse_authorization, redirect_url
-from .client_documents import ClientDocuments
-from .clients import CODE, CREDENTIALS, REFRESH, KnownClient
+from .clients import CODE, CREDENTIALS, REFRESH, ClientDocuments, KnownClient
 from .core import AuthServerCore
 from .errors import RedirectedError, RequestError, read_fields, required_field
 from .http_app import AuthServerApp
@@ -83,7 +82,7 @@ class DevAuth:
         """Number of codes exchanged for tokens."""
         return self._core.issued[CODE]
 
-    def listen(self, on_event: Callable[[str], None]) -> None:
+    def log_events(self, on_event: Callable[[str], None]) -> None:
         """Call a function with a sentence for every event."""
         self._core.on_event = on_event
 

@@ -15,8 +15,7 @@ from dovetail.transports.http.server.asgi import BodyReader, BodyTooLarge, BodyT
 from . import metadata, pages
 from .authorize_request import parse_authorization, redirect_url
 from .client_authentication import parse_credentials
-from .client_documents import ClientDocuments
-from .clients import KnownClient
+from .clients import ClientDocuments, KnownClient
 from .core import AuthServerCore
 from .errors import RedirectedError, RequestError, read_fields, required_field
 

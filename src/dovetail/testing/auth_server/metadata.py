@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlsplit
 
-from dovetail.auth import pkce, scopes
+from dovetail.auth import scopes
+from dovetail.auth.authorization_code import PKCE_METHOD
 from dovetail.auth.jwk import ALGORITHMS, SigningKey
 
 from .authorize_request import Offer
@@ -39,7 +40,7 @@ def metadata_document(issuer: str, offer: Offer) -> dict[str, Any]:
         "response_types_supported": ["code"],
         "response_modes_supported": ["query"],
         "grant_types_supported": [CODE, REFRESH, CREDENTIALS],
-        "code_challenge_methods_supported": [pkce.METHOD],
+        "code_challenge_methods_supported": [PKCE_METHOD],
         "token_endpoint_auth_methods_supported": METHODS,
         "token_endpoint_auth_signing_alg_values_supported": ALGORITHMS,
         "dpop_signing_alg_values_supported": ALGORITHMS,

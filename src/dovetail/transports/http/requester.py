@@ -256,12 +256,12 @@ def _error_text(url: str, status: int, words: str, retry_after: str | None) -> s
         name = f" {HTTPStatus(status).phrase}"
     except ValueError:
         name = ""
-    told = f"{url} answered {status}{name}"
+    text = f"{url} answered {status}{name}"
     if words and words != name.strip():
-        told += f": {words}"
+        text += f": {words}"
     check = _CHECK.get(status)
     if check is None and 300 <= status < 400:
         check = "it redirects, which only 307 and 308 may"
     if retry_after is not None and retry_after.isdigit():
         check = f"{check or 'it has too much to do'}, try again in {retry_after[:9]} s"
-    return f"{told} ({check})" if check else told
+    return f"{text} ({check})" if check else text

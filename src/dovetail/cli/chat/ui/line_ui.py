@@ -11,9 +11,9 @@ from typing import IO, Any, Protocol
 from dovetail.cli.chat.views.rendering import exact, shortened
 from dovetail.cli.terminal.progress import ProgressDisplay
 
+from .chat_output import ChatOutput, TranscriptUI
 from .colours import Colorizer, wants_colour
 from .contract import Choice, Row, Suggest
-from .transcript import ChatOutput, TranscriptUI
 
 
 class LineReader(Protocol):

@@ -27,11 +27,11 @@ from dovetail.cli.terminal.progress import ProgressDisplay
 from dovetail.cli.terminal.terminal import InputClosed, discard_typeahead, echo_off
 from dovetail.protocol.errors import DovetailError
 
+from .chat_output import ChatOutput, TranscriptUI
 from .colours import Colorizer, wants_colour
 from .contract import Choice, Interrupted, Row, Suggest
 from .key_prompt import QUIET, KeyPrompt, bindings
 from .picker import Picker
-from .transcript import ChatOutput, TranscriptUI
 
 _ABOUT = 48
 

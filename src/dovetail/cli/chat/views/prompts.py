@@ -33,17 +33,17 @@ class FilledPrompt(NamedTuple):
 
 async def fetch(session: ChatSession, command: str, words: list[str]) -> FilledPrompt | None:
     """Get a prompt and let the user review it; None if they do not send it."""
-    found = next((each for each in await session.host.prompts() if each.command == command), None)
-    if found is None:
+    prompt = next((each for each in await session.host.prompts() if each.command == command), None)
+    if prompt is None:
         raise UsageError(f"there is no prompt {command}; type /mcp. to see all")
     try:
-        arguments = await _arguments(session, found, read_pairs(words))
-        result = await session.host.prompt(found.command, arguments)
+        arguments = await _arguments(session, prompt, read_pairs(words))
+        result = await session.host.prompt(prompt.command, arguments)
         before = [as_message(message) for message in result.messages]
-        after = await _review(session, found, before)
+        after = await _review(session, prompt, before)
         if after is None:
             return None
-        return FilledPrompt(found.server, result.messages) if after is before else FilledPrompt(None, after)
+        return FilledPrompt(prompt.server, result.messages) if after is before else FilledPrompt(None, after)
     except (InputClosed, Interrupted):
         return None
 
@@ -57,26 +57,26 @@ def as_message(message: PromptMessage) -> SamplingMessage:
     return SamplingMessage(message.role, block)
 
 
-async def _arguments(session: ChatSession, found: HostPrompt, given: dict[str, str]) -> dict[str, str]:
+async def _arguments(session: ChatSession, prompt: HostPrompt, given: dict[str, str]) -> dict[str, str]:
     """The given arguments, and what the user enters for the others."""
-    wanted = found.prompt.arguments or []
+    wanted = prompt.prompt.arguments or []
     if unknown := given.keys() - {argument.name for argument in wanted}:
-        raise UsageError(f"{found.command} takes no {', '.join(sorted(unknown))}")
+        raise UsageError(f"{prompt.command} takes no {', '.join(sorted(unknown))}")
     values = dict(given)
     for argument in wanted:
         if argument.name in values or (given and not argument.required):
             continue
-        if text := await _ask_argument(session, found, argument, values):
+        if text := await _ask_argument(session, prompt, argument, values):
             values[argument.name] = text
     return values
 
 
 async def _ask_argument(
-    session: ChatSession, found: HostPrompt, argument: PromptArgument, settled: dict[str, str]
+    session: ChatSession, prompt: HostPrompt, argument: PromptArgument, settled: dict[str, str]
 ) -> str:
     async def suggest(typed: str) -> Sequence[Suggestion]:
         values = await session.host.complete(
-            found.server, found.prompt.name, argument.name, typed, context=dict(settled)
+            prompt.server, prompt.prompt.name, argument.name, typed, context=dict(settled)
         )
         return [Suggestion(value, len(typed)) for value in values.values]
 
@@ -91,10 +91,10 @@ async def _ask_argument(
 
 
 async def _review(
-    session: ChatSession, found: HostPrompt, messages: list[SamplingMessage]
+    session: ChatSession, prompt: HostPrompt, messages: list[SamplingMessage]
 ) -> list[SamplingMessage] | None:
     ui = session.ui
-    ui.say(("strong", rule(f"{found.command} of {found.server}", ui.width)))
+    ui.say(("strong", rule(f"{prompt.command} of {prompt.server}", ui.width)))
     while True:
         ui.say(indented(as_draft(messages)))
         key = await ui.key({"y": "send", "e": "edit", "n": "cancel"})

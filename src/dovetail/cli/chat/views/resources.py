@@ -25,13 +25,13 @@ async def resources(session: ChatSession, words: list[str]) -> None:
     """List resources and templates, and run actions on them."""
     at = 0
     while True:
-        found: list[HostResource | HostTemplate] = [*await session.host.resources(), *await session.host.templates()]
-        found.sort(key=lambda item: item.server)
-        choice = await session.ui.pick("Resources", [_row(session, item) for item in found], _KEYS, at)
+        items: list[HostResource | HostTemplate] = [*await session.host.resources(), *await session.host.templates()]
+        items.sort(key=lambda item: item.server)
+        choice = await session.ui.pick("Resources", [_row(session, item) for item in items], _KEYS, at)
         if choice is None:
             return
         at = choice.row
-        link = await _link(session, found[at])
+        link = await _link(session, items[at])
         if link is None:
             continue
         await _ACTIONS[choice.key](session, link)
@@ -112,10 +112,10 @@ async def _expanded(session: ChatSession, item: HostTemplate) -> str:
     for name in template.variables:
 
         async def suggest(typed: str, name: str = name) -> Sequence[Suggestion]:
-            found = await session.host.complete(
+            completion = await session.host.complete(
                 item.server, item.template.uri_template, name, typed, context=dict(values)
             )
-            return [Suggestion(value, len(typed)) for value in found.values]
+            return [Suggestion(value, len(typed)) for value in completion.values]
 
         values[name] = await session.ui.prompt(f"  {name}: ", suggest=suggest)
     return template.expand(values)

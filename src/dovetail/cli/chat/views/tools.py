@@ -55,20 +55,20 @@ async def call(session: ChatSession, words: list[str]) -> None:
 
     if not words:
         raise UsageError("name a tool: /call tool key=value")
-    found = find_tool(await session.host.tools(), words[0])
-    arguments = read_arguments(words[1:], found.tool.input_schema) if words[1:] else None
-    if arguments is not None and (problems := tool_form.problems_of(found.tool.input_schema, arguments)):
-        raise UsageError(f"{found.name} does not take this: {'; '.join(problems)}")
-    await run_tool(session, found, arguments)
+    tool = find_tool(await session.host.tools(), words[0])
+    arguments = read_arguments(words[1:], tool.tool.input_schema) if words[1:] else None
+    if arguments is not None and (problems := tool_form.problems_of(tool.tool.input_schema, arguments)):
+        raise UsageError(f"{tool.name} does not take this: {'; '.join(problems)}")
+    await run_tool(session, tool, arguments)
 
 
 def find_tool(tools: Sequence[HostTool], word: str) -> HostTool:
     """Find a tool by its name in the host, or by its own name if that is unique."""
-    found = [tool for tool in tools if tool.name == word] or [tool for tool in tools if tool.tool.name == word]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise UsageError(f"there are several: {', '.join(tool.name for tool in found)}")
+    matches = [tool for tool in tools if tool.name == word] or [tool for tool in tools if tool.tool.name == word]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise UsageError(f"there are several: {', '.join(tool.name for tool in matches)}")
     import difflib
 
     names = {name: tool.name for tool in tools for name in (tool.name, tool.tool.name)}

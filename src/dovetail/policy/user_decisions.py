@@ -1,4 +1,4 @@
-"""Saved answers of the user, for the session or for always."""
+"""Decisions of the user that are kept in their folder: saved answers, accepted warnings, switched-off tools."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from dovetail.userdata.folders import user_folder
 
 from .actions import Action, ActionKind
 from .approval_questions import Remember
+from .definitions import Definition
 from .rules import Rule
 from .user_file import UserFile
 
-FILE = "answers.json"
+ANSWERS_FILE = "answers.json"
 
 Said: TypeAlias = Literal["allow", "deny"]
 _Key: TypeAlias = tuple[str, str, str]
@@ -55,7 +56,7 @@ class SavedAnswers:
     """Answers for the session, in memory, and for always, in the user's folder, where all programs share them."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        self._file = UserFile((folder or user_folder()) / FILE, list[SavedAnswer], [])
+        self._file = UserFile((folder or user_folder()) / ANSWERS_FILE, list[SavedAnswer], [])
         self._session: dict[_Key, tuple[SavedAnswer, ...]] = {}
         self._indexed: tuple[list[SavedAnswer], dict[_Key, tuple[SavedAnswer, ...]]] = ([], {})
 
@@ -113,13 +114,63 @@ class SavedAnswers:
 
 
 def _index(answers: Iterable[SavedAnswer]) -> dict[_Key, tuple[SavedAnswer, ...]]:
-    found: dict[_Key, tuple[SavedAnswer, ...]] = {}
+    by_subject: dict[_Key, tuple[SavedAnswer, ...]] = {}
     for answer in answers:
         key = (answer.kind, answer.server, answer.name)
-        found[key] = (*found.get(key, ()), answer)
-    return found
+        by_subject[key] = (*by_subject.get(key, ()), answer)
+    return by_subject
 
 
 def _meets(one: SavedAnswer, other: SavedAnswer) -> bool:
     """True if one takes the place of the other: about the same thing of the same server."""
     return (one.kind, one.server, one.name, one.launch) == (other.kind, other.server, other.name, other.launch)
+
+
+ACCEPTED_FILE = "accepted.json"
+
+_Accepted: TypeAlias = dict[str, list[str]]
+
+
+class AcceptedWarnings:
+    """Digests by server, in the user's folder: a lockfile that came with a project vouches for nothing odd."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._file = UserFile[_Accepted]((folder or user_folder()) / ACCEPTED_FILE, _Accepted, {})
+
+    def has(self, server: str, definition: Definition) -> bool:
+        """True if a user has looked at this very definition and said yes."""
+        return definition.digest in self._file.read().get(server, ())
+
+    def add(self, server: str, definition: Definition) -> None:
+        """Take note of a user's yes."""
+        self._file.change(
+            lambda known: {**known, server: sorted({*known.get(server, ()), definition.digest})},
+        )
+
+
+SWITCHES_FILE = "switched_off.json"
+
+_Off: TypeAlias = dict[str, list[str]]
+
+
+class ToolSwitches:
+    """The tools that a user has switched off, by server; in the user's folder."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._file = UserFile[_Off]((folder or user_folder()) / SWITCHES_FILE, _Off, {})
+
+    def is_on(self, server: str, tool: str) -> bool:
+        """True if a tool may be offered."""
+        return tool not in self._file.read().get(server, ())
+
+    def turn_on(self, server: str, tool: str) -> None:
+        """Offer a tool again."""
+        self._file.change(lambda off: _with(off, server, {*off.get(server, ())} - {tool}))
+
+    def turn_off(self, server: str, tool: str) -> None:
+        """Offer a tool no longer."""
+        self._file.change(lambda off: _with(off, server, {*off.get(server, ()), tool}))
+
+
+def _with(off: _Off, server: str, tools: set[str]) -> _Off:
+    return {key: kept for key, kept in {**off, server: sorted(tools)}.items() if kept}

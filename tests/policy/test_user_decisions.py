@@ -8,7 +8,7 @@ import pytest
 
 from dovetail.policy.actions import Action
 from dovetail.policy.rules import Policy, Rule
-from dovetail.policy.saved_answers import FILE, SavedAnswers
+from dovetail.policy.user_decisions import ANSWERS_FILE, SavedAnswers
 from dovetail.protocol.errors import LocalError
 
 CALL = Action(kind="tool", server="files", name="write", definition="d1", launch="l1")
@@ -42,7 +42,7 @@ def test_an_answer_for_always_holds_in_every_process(tmp_path: Path) -> None:
     SavedAnswers(tmp_path).remember(CALL, "allow", "always")
     assert verdict(before) == "allow"
     assert before.answers(CALL)[0].origin == "answered for always"
-    assert stat.S_IMODE((tmp_path / FILE).stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / ANSWERS_FILE).stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("hold", ["session", "always"])
@@ -114,7 +114,7 @@ def test_answers_to_other_questions(tmp_path: Path) -> None:
 
 
 def test_a_damaged_file_is_an_error_that_names_it_and_no_yes(tmp_path: Path) -> None:
-    (tmp_path / FILE).write_text("[{")
+    (tmp_path / ANSWERS_FILE).write_text("[{")
     with pytest.raises(LocalError, match=r"answers\.json cannot be read .* remove it to begin anew"):
         SavedAnswers(tmp_path).answers(CALL)
 

@@ -51,12 +51,12 @@ def _offered(capabilities: ServerCapabilities) -> list[tuple[str, str]]:
 
 
 def _describe(client: Client | BlockingClient, lists: Iterable[Sequence[Value]]) -> Interface:
-    found: Interface = {"capabilities": dump(client.capabilities)}
+    described: Interface = {"capabilities": dump(client.capabilities)}
     if client.server is not None:
-        found["server"] = {name: item for name, item in dump(client.server).items() if name != "version"}
+        described["server"] = {name: item for name, item in dump(client.server).items() if name != "version"}
     if client.instructions is not None:
-        found["instructions"] = client.instructions
+        described["instructions"] = client.instructions
     for (method, key), items in zip(_offered(client.capabilities), lists, strict=True):
         plain = [dump(item) for item in items]
-        found[method] = {item.pop(key): item for item in plain}
-    return found
+        described[method] = {item.pop(key): item for item in plain}
+    return described

@@ -113,9 +113,9 @@ def _with_breaks(pieces: Sequence[tuple[Tone, str]], edges: Mapping[int, str]) -
 
 def _margin(line: str, width: int) -> str:
     """The margin of continuation lines."""
-    found = _MARGIN.match(line)
-    assert found is not None
-    blanks, mark = found[1], found[2] or ""
+    match = _MARGIN.match(line)
+    assert match is not None
+    blanks, mark = match[1], match[2] or ""
     margin = blanks + (mark if mark == "| " else " " * len(mark))
     return margin if 0 < len(margin) <= width // 2 else _DEEP
 

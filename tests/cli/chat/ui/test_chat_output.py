@@ -7,8 +7,8 @@ from contextvars import copy_context
 
 import pytest
 
+from dovetail.cli.chat.ui.chat_output import ChatOutput, wrap_parts
 from dovetail.cli.chat.ui.colours import Colorizer, Part
-from dovetail.cli.chat.ui.transcript import ChatOutput, wrap_parts
 from dovetail.cli.output import width_of
 
 
