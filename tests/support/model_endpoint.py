@@ -16,7 +16,7 @@ Piece = bytes | float | asyncio.Event
 
 
 @dataclass
-class Asked:
+class ModelRequest:
     """A request as it arrived."""
 
     path: str
@@ -41,7 +41,7 @@ class Endpoint:
     """What a test says and sees; with no answer left, the last one is given again."""
 
     answers: list[Answer] = field(default_factory=list[Answer])
-    asked: list[Asked] = field(default_factory=list[Asked])
+    asked: list[ModelRequest] = field(default_factory=list[ModelRequest])
     url: str = ""
     left: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when a client closes its connection before the response is complete."""
@@ -53,7 +53,7 @@ class Endpoint:
             message = await receive()
             body, more = body + message.get("body", b""), message.get("more_body", False)
         headers = {name.decode(): value.decode() for name, value in scope["headers"]}
-        self.asked.append(Asked(scope["path"], headers, json.loads(body)))
+        self.asked.append(ModelRequest(scope["path"], headers, json.loads(body)))
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         watching = asyncio.create_task(self._watch(receive))
         writing = asyncio.create_task(self._write(answer, send))

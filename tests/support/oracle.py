@@ -44,7 +44,7 @@ class Message(NamedTuple):
         return _params(self.body)
 
 
-class Asked:
+class SentRequest:
     """A request, and what became of it so far."""
 
     def __init__(self, sender: Side, body: dict[str, Any], revision: str) -> None:
@@ -76,7 +76,7 @@ class Oracle:
         self._spec = spec or spec_folder()
         self._problems: list[str] = []
         self._waiters: list[asyncio.Future[None]] = []
-        self._asked: dict[tuple[Side, str, Any], Asked] = {}
+        self._asked: dict[tuple[Side, str, Any], SentRequest] = {}
         self._agreed: str | None = None
         self._latest = next(iter(REVISIONS))
 
@@ -188,12 +188,12 @@ class Oracle:
             yield "initialize must not be part of a batch"
         if REVISIONS[revision].era == "handshake" and self._agreed is None and method not in ("initialize", "ping"):
             yield f"{method} before the handshake was answered"
-        self._asked[key] = Asked(sender, body, revision)
+        self._asked[key] = SentRequest(sender, body, revision)
         yield from self._judge_call(sender, body, revision, "JSONRPCRequest", is_request=True)
 
     def _judge_notification(self, sender: Side, body: dict[str, Any]) -> Iterator[str]:
         method, params = body["method"], _params(body)
-        asked: Asked | None = None
+        asked: SentRequest | None = None
         if method == "notifications/progress":
             asked = self._asked_with_token(OTHER[sender], params.get("progressToken"))
             yield from _judge_progress(asked, params)
@@ -248,7 +248,7 @@ class Oracle:
             yield from judge(schema, revision, asked, body)
 
     def _judge_error(
-        self, schema: ClosedSchema, revision: str, asked: Asked | None, body: dict[str, Any]
+        self, schema: ClosedSchema, revision: str, asked: SentRequest | None, body: dict[str, Any]
     ) -> Iterator[str]:
         shape = "JSONRPCError" if "JSONRPCError" in schema.definitions else "JSONRPCErrorResponse"
         if asked is None:
@@ -267,7 +267,7 @@ class Oracle:
             yield f"on {revision} there is no error code {code}"
 
     def _judge_result(
-        self, schema: ClosedSchema, revision: str, asked: Asked | None, body: dict[str, Any]
+        self, schema: ClosedSchema, revision: str, asked: SentRequest | None, body: dict[str, Any]
     ) -> Iterator[str]:
         response = "JSONRPCResultResponse" if "JSONRPCResultResponse" in schema.definitions else "JSONRPCResponse"
         yield from schema.problems(response, body)
@@ -304,7 +304,7 @@ class Oracle:
         revision = self._agreed = named if isinstance(named, str) and named in REVISIONS else NEWEST_HANDSHAKE.name
         return revision
 
-    def _asked_with_token(self, sender: Side, token: Any) -> Asked | None:
+    def _asked_with_token(self, sender: Side, token: Any) -> SentRequest | None:
         found = [
             asked
             for asked in self._asked.values()
@@ -312,7 +312,7 @@ class Oracle:
         ]
         return found[-1] if found and token is not None else None
 
-    def _cancelled(self, sender: Side, id: Any) -> Asked | None:
+    def _cancelled(self, sender: Side, id: Any) -> SentRequest | None:
         own = self._asked.get((sender, *_key(id)))
         if own is None and sender == "server":
             # Since 2026-07-28 a server ends a subscription of the client's with the same message.
@@ -320,7 +320,7 @@ class Oracle:
             return theirs if theirs is not None and theirs.method == "subscriptions/listen" else None
         return own
 
-    def _judge_cancel(self, sender: Side, asked: Asked | None) -> Iterator[str]:
+    def _judge_cancel(self, sender: Side, asked: SentRequest | None) -> Iterator[str]:
         if asked is None:
             yield f"the {sender} cancelled what it had not asked for"
         elif asked.method == "initialize":
@@ -332,7 +332,7 @@ class Oracle:
         return None if self._spec is None else closed_schema(self._spec, revision)
 
 
-def _judge_progress(asked: Asked | None, params: dict[str, Any]) -> Iterator[str]:
+def _judge_progress(asked: SentRequest | None, params: dict[str, Any]) -> Iterator[str]:
     if asked is None:
         yield f"no request has the progress token {params.get('progressToken')!r}"
         return

@@ -23,7 +23,7 @@ from dovetail.runtime.connection import Connection
 from dovetail.server.connection import ServerConnection
 from dovetail.server.http.asgi_app import AsgiApp
 from tests.support.closed_schema import closed_schema, spec_folder
-from tests.support.oracle import OTHER, Asked, Oracle, Side, _key, _params
+from tests.support.oracle import OTHER, Oracle, SentRequest, Side, _key, _params
 from tests.support.shared_uvicorn import Observed
 
 ASIDE = Path(__file__).parent / "aside"
@@ -99,7 +99,7 @@ class Listener(Oracle):
                 revision = self._revision_of_request(sender, method, params)
             except (TypeError, AttributeError):  # the terms of a peer that has no manners
                 revision = self._agreed or self._latest
-            asked = self._asked[sender, *_key(body["id"])] = Asked(sender, body, revision)
+            asked = self._asked[sender, *_key(body["id"])] = SentRequest(sender, body, revision)
             # Nobody here has tasks, so asking for one changes nothing (2025-11-25 tasks, "Task Support and Handling").
             asked.params = {name: value for name, value in asked.params.items() if name != "task"}
         else:
@@ -109,7 +109,7 @@ class Listener(Oracle):
 
     def _judge_request(self, sender: Side, body: dict[str, Any], *, batched: bool) -> Iterator[str]:
         revision = self._revision_of_request(sender, body["method"], _params(body))
-        self._asked[sender, *_key(body["id"])] = Asked(sender, body, revision)
+        self._asked[sender, *_key(body["id"])] = SentRequest(sender, body, revision)
         yield from self._judge_call(sender, body, revision, "JSONRPCRequest", is_request=True)
 
     def _judge_notification(self, sender: Side, body: dict[str, Any]) -> Iterator[str]:
@@ -136,7 +136,7 @@ class Listener(Oracle):
             yield from schema.strict_problems(shape, {**body, "id": 0})
         else:
             yield from self._judge_error(
-                schema, revision, asked or Asked(OTHER[sender], {"method": ""}, revision), body
+                schema, revision, asked or SentRequest(OTHER[sender], {"method": ""}, revision), body
             )
 
 
