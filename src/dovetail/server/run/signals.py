@@ -58,7 +58,9 @@ def run_until_signalled(
             loop.run(main())
     finally:
         forced_exit.cancel()
-        gc.unfreeze()  # the program may go on
+        if not forced_exit.planned:
+            # The program may go on. After a signal it ends, and collecting everything would only delay that.
+            gc.unfreeze()
 
 
 class ForcedExit:
@@ -69,9 +71,12 @@ class ForcedExit:
 
     def __init__(self) -> None:
         self._cancelled = threading.Event()
+        self.planned = False
+        """True once the process has been told to end."""
 
     def after(self, seconds: float) -> None:
         """End the process after some seconds, unless it is cancelled before."""
+        self.planned = True
         # A bare thread, because threading.Thread takes locks that a frame interrupted by a signal may hold.
         _thread.start_new_thread(self._wait, (seconds,))
 
