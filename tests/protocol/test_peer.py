@@ -3,7 +3,7 @@
 import pytest
 
 from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_REQUEST
-from dovetail.protocol.peer import CANCELLED, PROGRESS, Action, BatchReply, Peer
+from dovetail.protocol.peer import CANCELLED, PROGRESS, BatchReply, Peer, PeerAction
 from dovetail.wire.jsonrpc import Failure, Invalid, Message, Notification, Request, Response
 
 
@@ -18,37 +18,37 @@ def busy() -> Peer[str, str]:
 @pytest.mark.parametrize(
     ("message", "action"),
     [
-        (Request(2, "ping", {}), Action.SERVE),
-        (Request("1", "ping", {}), Action.SERVE),
-        (Request(1, "ping", {}), Action.REFUSE_DUPLICATE),
-        (Response(7, {}), Action.RESOLVE),
-        (Failure(7, -1, "no"), Action.FAIL),
-        (Notification("notifications/initialized", {}), Action.NOTIFY),
-        (Notification(PROGRESS, {"progressToken": 7}), Action.PROGRESS),
-        (Notification(CANCELLED, {"requestId": 1}), Action.CANCEL),
-        (Notification(CANCELLED, {"requestId": 2}), Action.NOTIFY),
-        (Notification(CANCELLED, {"requestId": [1]}), Action.NOTIFY),
-        (Notification(CANCELLED, {}), Action.NOTIFY),
-        (Invalid(None, INVALID_REQUEST, "no"), Action.REJECT),
-        (Invalid(7, INVALID_REQUEST, "no result", reply=True), Action.FAIL_UNREADABLE),
-        (Invalid(7, INVALID_REQUEST, "no method", bare=True), Action.FAIL_UNREADABLE),
-        (Invalid(8, INVALID_REQUEST, "no method", bare=True), Action.REJECT),
+        (Request(2, "ping", {}), PeerAction.SERVE),
+        (Request("1", "ping", {}), PeerAction.SERVE),
+        (Request(1, "ping", {}), PeerAction.REFUSE_DUPLICATE),
+        (Response(7, {}), PeerAction.RESOLVE),
+        (Failure(7, -1, "no"), PeerAction.FAIL),
+        (Notification("notifications/initialized", {}), PeerAction.NOTIFY),
+        (Notification(PROGRESS, {"progressToken": 7}), PeerAction.PROGRESS),
+        (Notification(CANCELLED, {"requestId": 1}), PeerAction.CANCEL),
+        (Notification(CANCELLED, {"requestId": 2}), PeerAction.NOTIFY),
+        (Notification(CANCELLED, {"requestId": [1]}), PeerAction.NOTIFY),
+        (Notification(CANCELLED, {}), PeerAction.NOTIFY),
+        (Invalid(None, INVALID_REQUEST, "no"), PeerAction.REJECT),
+        (Invalid(7, INVALID_REQUEST, "no result", reply=True), PeerAction.FAIL_UNREADABLE),
+        (Invalid(7, INVALID_REQUEST, "no method", bare=True), PeerAction.FAIL_UNREADABLE),
+        (Invalid(8, INVALID_REQUEST, "no method", bare=True), PeerAction.REJECT),
     ],
 )
-def test_every_message_leads_to_one_action(message: Message, action: Action) -> None:
+def test_every_message_leads_to_one_action(message: Message, action: PeerAction) -> None:
     assert busy().receive(message) is action
 
 
 def test_a_request_above_the_bound_is_refused_with_the_bound() -> None:
     peer = busy()
     peer.incoming[2] = "call 2"
-    assert peer.receive(Request(3, "ping", {})) is Action.REFUSE_EXCESS
-    error = peer.refusal(Action.REFUSE_EXCESS, 3)
+    assert peer.receive(Request(3, "ping", {})) is PeerAction.REFUSE_EXCESS
+    error = peer.refusal(PeerAction.REFUSE_EXCESS, 3)
     assert (error.code, error.message) == (INTERNAL_ERROR, "More than 2 requests are in flight")
 
 
 def test_a_duplicate_is_refused_with_its_id() -> None:
-    error = busy().refusal(Action.REFUSE_DUPLICATE, 1)
+    error = busy().refusal(PeerAction.REFUSE_DUPLICATE, 1)
     assert (error.code, error.message) == (INVALID_REQUEST, "A request with id 1 is in flight already")
 
 

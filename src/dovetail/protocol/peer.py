@@ -29,7 +29,7 @@ CallT = TypeVar("CallT")
 SentT = TypeVar("SentT")
 
 
-class Action(enum.Enum):
+class PeerAction(enum.Enum):
     """The ways in which a message is handled."""
 
     SERVE = "serve the request"
@@ -44,8 +44,8 @@ class Action(enum.Enum):
     REJECT = "answer a message that is no valid request with an error"
 
 
-_BY_TYPE: dict[type, Action] = {Response: Action.RESOLVE, Failure: Action.FAIL}
-_BY_METHOD = {CANCELLED: Action.CANCEL, PROGRESS: Action.PROGRESS}
+_BY_TYPE: dict[type, PeerAction] = {Response: PeerAction.RESOLVE, Failure: PeerAction.FAIL}
+_BY_METHOD = {CANCELLED: PeerAction.CANCEL, PROGRESS: PeerAction.PROGRESS}
 
 
 class Peer(Generic[CallT, SentT]):
@@ -66,19 +66,21 @@ class Peer(Generic[CallT, SentT]):
         self._last_id += 1
         return self._last_id
 
-    def receive(self, message: Message) -> Action:
+    def receive(self, message: Message) -> PeerAction:
         """Classify one message; nothing is changed by it."""
         if isinstance(message, Request):
             if message.id in self.incoming:
-                return Action.REFUSE_DUPLICATE
-            return Action.SERVE if len(self.incoming) < self.max_in_flight else Action.REFUSE_EXCESS
+                return PeerAction.REFUSE_DUPLICATE
+            return PeerAction.SERVE if len(self.incoming) < self.max_in_flight else PeerAction.REFUSE_EXCESS
         if isinstance(message, Notification):
-            action = _BY_METHOD.get(message.method, Action.NOTIFY)
+            action = _BY_METHOD.get(message.method, PeerAction.NOTIFY)
             # An extension or a subscription may have use for a cancellation that no call is meant by.
-            return Action.NOTIFY if action is Action.CANCEL and self.cancelled(message.params) is None else action
+            return (
+                PeerAction.NOTIFY if action is PeerAction.CANCEL and self.cancelled(message.params) is None else action
+            )
         if isinstance(message, Invalid):
             ours = message.reply or (message.bare and message.id in self.outgoing)
-            return Action.FAIL_UNREADABLE if ours else Action.REJECT
+            return PeerAction.FAIL_UNREADABLE if ours else PeerAction.REJECT
         return _BY_TYPE[type(message)]
 
     def cancelled(self, params: dict[str, Any]) -> CallT | None:
@@ -86,9 +88,9 @@ class Peer(Generic[CallT, SentT]):
         id = params.get("requestId")
         return self.incoming.get(id) if type(id) is int or type(id) is str else None
 
-    def refusal(self, action: Action, id: Id) -> ProtocolError:
+    def refusal(self, action: PeerAction, id: Id) -> ProtocolError:
         """The error for a request that is not served."""
-        if action is Action.REFUSE_DUPLICATE:
+        if action is PeerAction.REFUSE_DUPLICATE:
             return ProtocolError(INVALID_REQUEST, f"A request with id {id!r} is in flight already")
         return ProtocolError(INTERNAL_ERROR, f"More than {self.max_in_flight} requests are in flight")
 

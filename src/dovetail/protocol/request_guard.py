@@ -138,21 +138,21 @@ class RequestGuard(msgspec.Struct, frozen=True, eq=False):
         """
         if len(raw) > self.max_headers:
             return Refusal(431, INVALID_REQUEST, f"More than {self.max_headers} headers")
-        found = dict(raw)
+        by_name = dict(raw)
         # One look at all values together, because a request has a dozen headers and nearly never a bad one: a blank
         # at either end of a value makes two in a row.
-        values = b" ".join(found.values() if len(found) == len(raw) else [value for _, value in raw])
+        values = b" ".join(by_name.values() if len(by_name) == len(raw) else [value for _, value in raw])
         size = len(values)
-        if size + len(b"".join(found)) > self.max_header_bytes:
+        if size + len(b"".join(by_name)) > self.max_header_bytes:
             return Refusal(431, INVALID_REQUEST, f"The headers have more than {self.max_header_bytes} bytes")
         if (
-            len(found) == len(raw)
+            len(by_name) == len(raw)
             and b"  " not in values
             and len(values.translate(None, b"\r\n\0\t")) == size
             and not values.startswith(b" ")
             and not values.endswith(b" ")
         ):
-            return found
+            return by_name
         return _careful(raw)
 
     def check_source(self, headers: Headers) -> Refusal | None:
@@ -261,7 +261,7 @@ def _is_json(kind: bytes) -> bool:
 
 
 def _careful(raw: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes] | Refusal:
-    found: dict[bytes, bytes] = {}
+    by_name: dict[bytes, bytes] = {}
     for name, value in raw:
         mirrored = name.startswith(b"mcp-")
         code = HEADER_MISMATCH if mirrored else INVALID_REQUEST
@@ -269,13 +269,13 @@ def _careful(raw: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes] | Refusal
         if b"\r" in value or b"\n" in value or b"\0" in value:
             return Refusal(400, code, f"The header {label!r} contains a line break or NUL")
         plain = value.strip(_BLANKS)
-        if name not in found:
-            found[name] = plain
+        if name not in by_name:
+            by_name[name] = plain
         elif mirrored or name in _SINGLE:
             return Refusal(400, code, f"The header {label!r} is there more than once")
         else:
-            found[name] = b"%b, %b" % (found[name], plain)
-    return found
+            by_name[name] = b"%b, %b" % (by_name[name], plain)
+    return by_name
 
 
 def _remember(verdicts: BoundedDict[bytes, bool], seen: bytes, verdict: bool) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Literal, Protocol, TypeAlias
 
 from dovetail.protocol.errors import INVALID_REQUEST, ProtocolError
-from dovetail.protocol.peer import Action, BatchReply, Peer
+from dovetail.protocol.peer import BatchReply, Peer, PeerAction
 from dovetail.protocol.terms import Terms
 from dovetail.transports.base import MessageSink, Reader, RequestChannel, Sender
 from dovetail.wire import codec
@@ -237,12 +237,12 @@ class Connection:
             sink.finish(None)
         elif isinstance(message, list):
             self._receive_batch(message, sink, terms)
-        elif (action := self._peer.receive(message)) is Action.SERVE:
+        elif (action := self._peer.receive(message)) is PeerAction.SERVE:
             self._serve(message, sink, terms)  # type: ignore[arg-type]
         else:
             self._react(action, message, sink)
 
-    def _react(self, action: Action, message: Message, sink: MessageSink) -> None:
+    def _react(self, action: PeerAction, message: Message, sink: MessageSink) -> None:
         """Handle a message that is no request to serve."""
         match message:
             case Request():
@@ -253,7 +253,7 @@ class Connection:
                 self.pending.resolve(message.id, message.result)
             case Failure():
                 self.pending.fail(message)
-            case Invalid() if action is Action.FAIL_UNREADABLE:
+            case Invalid() if action is PeerAction.FAIL_UNREADABLE:
                 self.pending.fail_unreadable(message)
                 sink.finish(None)
             case Invalid():
@@ -316,11 +316,11 @@ class Connection:
         if not self._peer.incoming and self._idle is not None and not self._idle.done():
             self._idle.set_result(None)
 
-    def _notified(self, action: Action, notification: Notification) -> None:
+    def _notified(self, action: PeerAction, notification: Notification) -> None:
         try:
-            if action is Action.PROGRESS:
+            if action is PeerAction.PROGRESS:
                 self.pending.progress(notification.params)
-            elif action is Action.CANCEL and (call := self._peer.cancelled(notification.params)) is not None:
+            elif action is PeerAction.CANCEL and (call := self._peer.cancelled(notification.params)) is not None:
                 self._cancel(call)
             else:
                 self._service.notified(notification)
