@@ -18,9 +18,7 @@ from typing import NamedTuple
 from scene import SCRIPT, scene
 
 from dovetail import Host
-from dovetail.cli.chat.app import ChatApp
-from dovetail.cli.chat.ui.line_ui import LineUI
-from dovetail.cli.terminal.terminal import InputClosed
+from dovetail.cli import ChatApp, InputClosed, LineUI
 from dovetail.host import ScriptedModel
 from dovetail.policy import read_records, verify
 

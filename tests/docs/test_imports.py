@@ -11,10 +11,6 @@ from tests.docs.test_blocks import PAGES, ROOT, blocks
 
 PACKAGE = Path(dovetail.__file__).parent
 EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
-INSIDE = {
-    "story.py": {"dovetail.cli.chat.app", "dovetail.cli.chat.ui.line_ui", "dovetail.cli.terminal.terminal"},
-}
-"""The demonstration plays the terminal application itself, which has no public interface in Python."""
 
 
 def imported(code: str) -> Iterator[str]:
@@ -39,12 +35,12 @@ def too_deep(code: str) -> list[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_a_page_imports_no_module_inside_a_package(page: Path) -> None:
     found = {module for _, code, _ in blocks(page.read_text()) for module in too_deep(code)}
-    assert found <= INSIDE.get(page.name, set())
+    assert found == set()
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_an_example_imports_no_module_inside_a_package(example: Path) -> None:
-    assert set(too_deep(example.read_text())) <= INSIDE.get(example.name, set())
+    assert set(too_deep(example.read_text())) == set()
 
 
 @pytest.mark.parametrize(
