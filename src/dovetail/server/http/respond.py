@@ -1,8 +1,8 @@
 """Responding to a POST: with one JSON value, or with an event stream as soon as there is more to send.
 
-The same for both eras. On the envelope era the request's own task serves the call, and a client that goes cancels it
-(2026-07-28 Streamable HTTP, "Cancellation"). On the handshake era the call has a task of its own, because a lost
-connection does not cancel it; the request's task waits for the first message.
+The same for both eras. On the envelope era the request's own task serves the call, and a client that disconnects
+cancels it (2026-07-28 Streamable HTTP, "Cancellation"). On the handshake era the call has a task of its own, because a
+lost connection does not cancel it; the request's task waits for the first message.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .sessions import HttpSession
 
 WATCH_SECONDS = 0.02
-"""A call that takes longer is cancelled when its client goes; watching each from the start would cost too much."""
+"""A call that takes longer is cancelled when its client disconnects; watching every call would cost too much."""
 
 STREAM_SECONDS = 1.0
 """A call that takes longer is answered with a stream, whose comments keep the connection alive."""
@@ -41,7 +41,7 @@ class Responder:
     def __init__(self, poll_seconds: float | None = None) -> None:
         self._poll_seconds = poll_seconds
         self._inline: dict[ServerCall, InlineCall] = {}
-        self._watch: TimeoutWheel[ServerCall] = TimeoutWheel(WATCH_SECONDS, self._take_time)
+        self._watch: TimeoutWheel[ServerCall] = TimeoutWheel(WATCH_SECONDS, self._watch_slow_call)
         self._slow: TimeoutWheel[ServerCall] = TimeoutWheel(STREAM_SECONDS, self._stream_now)
         self._waiting: TimeoutWheel[asyncio.Future[None]] = TimeoutWheel(STREAM_SECONDS, _wake)
         self._idle: asyncio.Event | None = None
@@ -158,7 +158,7 @@ class Responder:
             for call in list(self._inline):
                 call.stop()
 
-    def _take_time(self, call: ServerCall) -> None:
+    def _watch_slow_call(self, call: ServerCall) -> None:
         """A call is not quick: watch for its client going, and for the end of its token."""
         inline = self._inline[call]
         inline.watch()
