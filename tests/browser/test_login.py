@@ -207,7 +207,7 @@ async def test_consent_is_denied(user: User) -> None:
     user.buttons = ["Deny"]
     with town() as at:
         async with attended(user):
-            with pytest.raises(Denied, match=r"access_denied: The user said no"):
+            with pytest.raises(Denied, match=r"access_denied: The user denied access"):
                 async with Client(at.url, auth=OAuth()):
                     pass
             while len(user.seen) < 3:

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(ABSENT is not None, reason=str(ABSENT))
 PROGRAM = """
 import asyncio, json, sys
 import keyring.backends.SecretService  # whose import is not what takes long in these tests
-from dovetail.client import system_keyring
+from dovetail.client.auth import system_keyring
 from dovetail.client.auth.token_store import FileTokens
 from dovetail.protocol.errors import LocalError
 system_keyring.UNATTENDED_SECONDS = float(sys.argv[1])
