@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dovetail.protocol.errors import HEADER_MISMATCH, INVALID_REQUEST, LocalError
-from dovetail.protocol.request_guard import Refusal, RequestGuard, accepts_json, accepts_sse
+from dovetail.protocol.request_guard import Refusal, RequestGuard, accepted, body_too_large
 
 POST = {
     b"host": b"localhost:8000",
@@ -255,7 +255,7 @@ def test_accept_is_read(accept, json, sse):
     headers = {name: value for name, value in POST.items() if name != b"accept"}
     if accept is not None:
         headers[b"accept"] = accept
-    assert (accepts_json(headers), accepts_sse(headers)) == (json, sse)
+    assert accepted(headers) == (json, sse)
     assert _status(RequestGuard.build().check("POST", headers)) == (None if json or sse else 406)
     assert _status(RequestGuard.build().check("GET", headers)) == (None if sse else 406)
     assert _status(RequestGuard.build().check("DELETE", headers)) is None
@@ -272,7 +272,7 @@ def test_lengths_are_bounded(length, status):
 def test_a_body_without_length_is_measured_by_whoever_reads_it():
     guard = RequestGuard.build(max_body=100)
     assert guard.check("POST", {name: value for name, value in POST.items() if name != b"content-length"}) is None
-    assert guard.too_large().status == 413
+    assert body_too_large(guard.max_body).status == 413
 
 
 @pytest.mark.parametrize(("encoding", "status"), [(b"identity", None), (b"gzip", 415), (b"br", 415)])

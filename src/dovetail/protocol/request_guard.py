@@ -186,7 +186,7 @@ class RequestGuard(msgspec.Struct, frozen=True, eq=False):
             return Refusal(405, INVALID_REQUEST, f"Method not allowed: {method[:40]}", headers=allow)
         if method == "POST":
             return self._check_post(headers)
-        if method == "GET" and not accepts_sse(headers):
+        if method == "GET" and not accepted(headers)[1]:
             return Refusal(406, INVALID_REQUEST, "Not acceptable: a GET must accept text/event-stream")
         return None
 
@@ -209,30 +209,19 @@ class RequestGuard(msgspec.Struct, frozen=True, eq=False):
         if not length.isdigit():
             return Refusal(400, INVALID_REQUEST, "The Content-Length is not a number")
         if len(length) > 15 or int(length) > self.max_body:
-            return self.too_large()
+            return body_too_large(self.max_body)
         return None
 
-    def too_large(self) -> Refusal:
-        """The refusal of a body above the limit, also for one that did not announce its length."""
-        return Refusal(413, INVALID_REQUEST, f"The body has more than {self.max_body} bytes (max_body)")
+
+def body_too_large(max_body: int) -> Refusal:
+    """The refusal of a body above the limit, also of one that did not announce its length."""
+    return Refusal(413, INVALID_REQUEST, f"The body has more than {max_body} bytes (max_body)")
 
 
 def accepted(headers: Headers) -> tuple[bool, bool]:
     """True if an answer may be application/json, and text/event-stream; a request without Accept takes anything."""
     accept = headers.get(b"accept")
     return _BOTH if accept is None or accept in _USUAL_ACCEPT else _accepted(accept)
-
-
-def accepts_json(headers: Headers) -> bool:
-    """True if an answer may be application/json; a request without Accept takes anything."""
-    accept = headers.get(b"accept")
-    return accept is None or accept in _USUAL_ACCEPT or _accepted(accept)[0]
-
-
-def accepts_sse(headers: Headers) -> bool:
-    """True if an answer may be text/event-stream."""
-    accept = headers.get(b"accept")
-    return accept is None or accept in _USUAL_ACCEPT or _accepted(accept)[1]
 
 
 _BOTH = (True, True)

@@ -14,7 +14,7 @@ from dovetail.protocol.extension import Extension, Extensions
 from dovetail.protocol.paging import Pager
 from dovetail.protocol.revisions import REVISIONS
 from dovetail.protocol.revisions.revision import Revision
-from dovetail.protocol.subscriptions import covers
+from dovetail.protocol.subscriptions import ListKind, covers
 from dovetail.runtime.thread_pool import ThreadPool
 from dovetail.types.capabilities import Implementation, ListCapability, ResourcesCapability, ServerCapabilities
 from dovetail.types.messages import SubscriptionFilter
@@ -26,7 +26,6 @@ from dovetail.wire import codec
 from dovetail.wire.jsonrpc import Notification
 
 from .features.list_pages import ListPages
-from .features.subscriptions import ListKind
 from .features.tools import RegisteredTool
 from .lifespan import SharedLifespan
 from .registry import Registry

@@ -9,22 +9,20 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import msgspec
 
 from dovetail.protocol.envelope import SUBSCRIPTION_ID
 from dovetail.protocol.errors import INVALID_PARAMS, ProtocolError
 from dovetail.protocol.lifecycle import ServerLifecycle
-from dovetail.protocol.subscriptions import ancestors
+from dovetail.protocol.subscriptions import ListKind, ancestors, covering, includes_list
 from dovetail.runtime.call import Call
 from dovetail.transports.base import MessageSink
 from dovetail.types.messages import ListenResult, SubscriptionFilter
 from dovetail.types.serialization import dump
 from dovetail.wire import codec
 from dovetail.wire.jsonrpc import Id
-
-ListKind: TypeAlias = Literal["tools", "resources", "prompts"]
 
 MAX_SUBSCRIBED = 10_000
 """Resources that one client may be subscribed to at once."""
@@ -111,7 +109,7 @@ class Subscriptions:
         """Note an update; subscribers of the resource, or of one above it, are notified."""
         if not self._counts:
             return
-        subscribed = [one for one in ancestors(uri) if one in self._counts]
+        subscribed = covering(self._counts, uri)
         if not subscribed:
             return
         if len(self._updated) < MAX_UNSENT:
@@ -166,7 +164,7 @@ class Subscriptions:
         if self._lifecycle.ready:
             _notify(sink, method)
         for id, request in self._requests.items():
-            if getattr(request.wanted, f"{kind}_list_changed") and not request.call.silent:
+            if includes_list(request.wanted, kind) and not request.call.silent:
                 _notify(sink, method, {"_meta": {SUBSCRIPTION_ID: id}})
 
     def _send_updated(self, sink: MessageSink, uri: str) -> None:

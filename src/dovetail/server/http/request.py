@@ -61,11 +61,6 @@ class HttpRequest:
             return host
         return forwarded.rpartition(b",")[2].strip().decode("latin-1") or host
 
-    @property
-    def scopes(self) -> frozenset[str] | None:
-        """The scopes of its token; None where there is no authorization."""
-        return None if self.caller is None else self.caller.scopes
-
     async def refuse(self, refusal: Refusal, id: Id | None = None) -> None:
         """Answer with a refusal; how an unknown id is written depends on the revision that the header names."""
         for name, value in refusal.headers:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dovetail.protocol.admission import Admission
 from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_REQUEST, ProtocolError
 from dovetail.protocol.headers import LAST_EVENT_KEY, SESSION_KEY
-from dovetail.protocol.request_guard import Refusal, accepted
+from dovetail.protocol.request_guard import Refusal, accepted, body_too_large
 from dovetail.protocol.revisions.revision import Revision
 from dovetail.protocol.terms import Terms
 from dovetail.runtime.serve import begin
@@ -219,8 +219,7 @@ class HttpRouter:
 
     async def _refuse_body(self, request: HttpRequest, problem: BodyTooLarge | BodyTooSlow) -> None:
         if isinstance(problem, BodyTooLarge):
-            text = f"The body has more than {self._settings.max_body} bytes (max_body)"
-            refusal = Refusal(413, INVALID_REQUEST, text)
+            refusal = body_too_large(self._settings.max_body)
         else:
             text = f"The body did not arrive within {self._settings.body_seconds:g} s"
             refusal = Refusal(408, INVALID_REQUEST, text)

@@ -89,7 +89,6 @@ class HttpSession:
     __slots__ = (
         *(
             "_closed",
-            "_core",
             "_ended",
             "_ended_bytes",
             "_standalone",
