@@ -17,28 +17,34 @@ if TYPE_CHECKING:
     from dovetail.client.auth.token_store import FileTokens, default_tokens
     from dovetail.client.client import Client
     from dovetail.client.elicitation import Elicitation
-    from dovetail.host.config.reader import read_config
-    from dovetail.host.entries import ServerEntry
+    from dovetail.client.tasks.state import TaskUpdate
+    from dovetail.client.tasks.task import Task
+    from dovetail.config.entries import ServerEntry
+    from dovetail.config.launch_spec import LaunchSpec
+    from dovetail.config.reader import read_config
     from dovetail.host.host import Host
     from dovetail.host.models.contract import Model
     from dovetail.host.models.errors import ModelFailed
     from dovetail.host.secrets import Secrets
     from dovetail.policy.approval_questions import No, Yes
     from dovetail.policy.audit.log import Audit
-    from dovetail.policy.launch import LaunchSpec
     from dovetail.policy.rules import Policy, Rule
     from dovetail.protocol.errors import (
         ConnectionLost,
         DovetailError,
         InvalidAnswer,
+        InvalidParams,
         LocalError,
         MissingCapability,
         NotFound,
+        OutcomeUnknown,
         Overtaken,
         ProtocolError,
         Refused,
         RemoteError,
         StepFailed,
+        TaskCancelled,
+        TaskNotFound,
         Timeout,
         ToolError,
         ToolFailed,
@@ -46,11 +52,14 @@ if TYPE_CHECKING:
     )
     from dovetail.protocol.extension import Extension
     from dovetail.protocol.sampling import match_model
+    from dovetail.schema.hints.param import Param
     from dovetail.server.app import Server
     from dovetail.server.auth.verifiers import Introspection, JWTVerifier, StaticTokens, Verifier
     from dovetail.server.context import Context
+    from dovetail.server.features.handles import Handles
     from dovetail.server.http.access_log import RequestIds
-    from dovetail.server.signatures.param import Param
+    from dovetail.server.mrtr.client_requests import Answer
+    from dovetail.server.sync_context import SyncContext
     from dovetail.transports.base import Channel, Receiver
     from dovetail.transports.http.contract import HttpOptions
     from dovetail.types.capabilities import Icon, Implementation
@@ -72,13 +81,15 @@ if TYPE_CHECKING:
         TextContents,
     )
     from dovetail.types.messages import Completion
-    from dovetail.types.prompts import PromptMessage
-    from dovetail.types.tools import CallToolResult
+    from dovetail.types.prompts import GetPromptResult, Prompt, PromptArgument, PromptMessage
+    from dovetail.types.resources import Resource, ResourceTemplate
+    from dovetail.types.tools import CallToolResult, Tool, ToolAnnotations
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Annotations": "types.content",
+    "Answer": "server.mrtr.client_requests",
     "Audio": "types.content",
     "Audit": "policy.audit.log",
     "AuthorizationFailed": "auth.errors",
@@ -98,6 +109,8 @@ _HOMES = {
     "Embedded": "types.content",
     "Extension": "protocol.extension",
     "FileTokens": "client.auth.token_store",
+    "GetPromptResult": "types.prompts",
+    "Handles": "server.features.handles",
     "Host": "host.host",
     "HttpOptions": "transports.http.contract",
     "Icon": "types.capabilities",
@@ -106,8 +119,9 @@ _HOMES = {
     "InputRequired": "types.client_features",
     "Introspection": "server.auth.verifiers",
     "InvalidAnswer": "protocol.errors",
+    "InvalidParams": "protocol.errors",
     "JWTVerifier": "server.auth.verifiers",
-    "LaunchSpec": "policy.launch",
+    "LaunchSpec": "config.launch_spec",
     "LocalError": "protocol.errors",
     "LoginNeeded": "auth.errors",
     "match_model": "protocol.sampling",
@@ -117,29 +131,41 @@ _HOMES = {
     "No": "policy.approval_questions",
     "NotFound": "protocol.errors",
     "OAuth": "client.auth.oauth",
+    "OutcomeUnknown": "protocol.errors",
     "Overtaken": "protocol.errors",
-    "Param": "server.signatures.param",
+    "Param": "schema.hints.param",
     "Policy": "policy.rules",
     "Principal": "auth.token_verification",
+    "Prompt": "types.prompts",
+    "PromptArgument": "types.prompts",
     "PromptMessage": "types.prompts",
     "ProtocolError": "protocol.errors",
-    "read_config": "host.config.reader",
+    "read_config": "config.reader",
     "Receiver": "transports.base",
     "Refused": "protocol.errors",
     "RemoteError": "protocol.errors",
     "RequestIds": "server.http.access_log",
+    "Resource": "types.resources",
     "ResourceLink": "types.content",
+    "ResourceTemplate": "types.resources",
     "Root": "types.client_features",
     "Rule": "policy.rules",
     "SamplingMessage": "types.client_features",
     "Secrets": "host.secrets",
     "Server": "server.app",
-    "ServerEntry": "host.entries",
+    "ServerEntry": "config.entries",
     "StaticTokens": "server.auth.verifiers",
     "StepFailed": "protocol.errors",
+    "SyncContext": "server.sync_context",
+    "Task": "client.tasks.task",
+    "TaskCancelled": "protocol.errors",
+    "TaskNotFound": "protocol.errors",
+    "TaskUpdate": "client.tasks.state",
     "Text": "types.content",
     "TextContents": "types.content",
     "Timeout": "protocol.errors",
+    "Tool": "types.tools",
+    "ToolAnnotations": "types.tools",
     "ToolError": "protocol.errors",
     "ToolFailed": "protocol.errors",
     "URLElicitationRequired": "protocol.errors",
@@ -149,6 +175,7 @@ _HOMES = {
 
 __all__ = [
     "Annotations",
+    "Answer",
     "Audio",
     "Audit",
     "AuthorizationFailed",
@@ -167,6 +194,8 @@ __all__ = [
     "Embedded",
     "Extension",
     "FileTokens",
+    "GetPromptResult",
+    "Handles",
     "Host",
     "HttpOptions",
     "Icon",
@@ -175,6 +204,7 @@ __all__ = [
     "InputRequired",
     "Introspection",
     "InvalidAnswer",
+    "InvalidParams",
     "JWTVerifier",
     "LaunchSpec",
     "LocalError",
@@ -185,17 +215,22 @@ __all__ = [
     "No",
     "NotFound",
     "OAuth",
+    "OutcomeUnknown",
     "Overtaken",
     "Param",
     "Policy",
     "Principal",
+    "Prompt",
+    "PromptArgument",
     "PromptMessage",
     "ProtocolError",
     "Receiver",
     "Refused",
     "RemoteError",
     "RequestIds",
+    "Resource",
     "ResourceLink",
+    "ResourceTemplate",
     "Root",
     "Rule",
     "SamplingMessage",
@@ -204,9 +239,16 @@ __all__ = [
     "ServerEntry",
     "StaticTokens",
     "StepFailed",
+    "SyncContext",
+    "Task",
+    "TaskCancelled",
+    "TaskNotFound",
+    "TaskUpdate",
     "Text",
     "TextContents",
     "Timeout",
+    "Tool",
+    "ToolAnnotations",
     "ToolError",
     "ToolFailed",
     "URLElicitationRequired",

@@ -5,6 +5,7 @@ DovetailError
     ├── Untrusted         data from a peer breaks a security rule; none of it was used
     ├── Denied            the authorization server, or the user there, refused: error, description
     ├── LoginNeeded       the server requires a login, and no user can be asked to log in
+    ├── LoginNotOffered   the server has no authorization server: only a token that the user has already helps
     ├── ClientNeeded      the authorization server knows no client of ours, and allows no registration
     └── TokenRefused      a token or DPoP proof that a client sent is not valid
         └── UnknownKey    it is signed with an unknown key; fetching the keys again may help
@@ -40,6 +41,10 @@ class Denied(AuthorizationFailed):
 
 class LoginNeeded(AuthorizationFailed):
     """The server requires a login, and no user can be asked to log in; the message says what to do."""
+
+
+class LoginNotOffered(AuthorizationFailed):
+    """The server has no authorization server that could issue a token."""
 
 
 class ClientNeeded(AuthorizationFailed):

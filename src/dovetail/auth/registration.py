@@ -16,7 +16,7 @@ from dovetail.protocol.errors import LocalError
 
 from . import url_guard
 from .client_authentication import METHODS, OAuthClient
-from .errors import AuthorizationFailed, ClientNeeded, Denied, Untrusted, printable
+from .errors import AuthorizationFailed, ClientNeeded, Denied, LoginNotOffered, Untrusted, printable
 from .http import Document, Flow, OAuthResponse, post_json
 from .metadata import AuthorizationServer
 
@@ -146,6 +146,8 @@ def _registered(
 ) -> OAuthClient:
     what = f"The registration at {printable(server.issuer)}"
     if response.status not in (200, 201):
+        if server.without_metadata and response.status in (404, 405):
+            raise LoginNotOffered(f"{printable(server.issuer)} offers no login: it has no metadata and no registration")
         raise _refusal(response, what)
     document = Document.read(response.body, what)
     secret = document.text("client_secret")

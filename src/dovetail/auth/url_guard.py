@@ -182,7 +182,10 @@ def redirect_target(url: str, location: str, what: str) -> str:
     """The target of a redirect of a GET request, which must be within its origin."""
     if not _URL.fullmatch(location):  # urljoin would silently drop invalid characters
         raise Untrusted(f"{what} redirects to an invalid URL: {_shown(location)}")
-    target = urljoin(url, location)
+    try:
+        target = urljoin(url, location)
+    except ValueError:
+        raise Untrusted(f"{what} redirects to an invalid URL: {_shown(location)}") from None
     parts = check_url(target, what, source=url)
     if origin(parts) != origin(urlsplit(url)):
         raise Untrusted(f"{what} redirects to another origin: {_shown(target)}")

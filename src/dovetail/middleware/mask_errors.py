@@ -6,7 +6,7 @@ import logging
 import os
 from typing import Any
 
-from dovetail.protocol.errors import INTERNAL_ERROR, ProtocolError
+from dovetail.protocol.errors import INTERNAL_ERROR, InvalidParams, NotFound, ProtocolError
 from dovetail.runtime.middleware import Exchange, Proceed
 
 logger = logging.getLogger("dovetail")
@@ -15,8 +15,8 @@ logger = logging.getLogger("dovetail")
 class MaskErrors:
     """Replaces the text of unexpected errors by a reference, under which the error is in the log.
 
-    Errors that a handler raises on purpose (`ToolError`, `ProtocolError`) pass unchanged. Outgoing requests are not
-    affected.
+    Errors that a handler raises on purpose (`ToolError`, `NotFound`, `InvalidParams`, `ProtocolError`) pass unchanged.
+    Outgoing requests are not affected.
     """
 
     def __init__(self, message: str = "Something went wrong") -> None:
@@ -33,6 +33,8 @@ class MaskErrors:
                 raise
             raise self._masked(exchange, exchange.problem, error.code) from None
         except Exception as problem:
+            if isinstance(problem, NotFound | InvalidParams) and not problem.is_remote:
+                raise  # raised by a middleware inside of this one
             logger.exception("Serving %s failed", exchange.method)
             raise self._masked(exchange, problem, INTERNAL_ERROR) from None
         if exchange.problem is None or result.get("isError") is not True:

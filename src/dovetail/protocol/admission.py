@@ -26,7 +26,7 @@ from .errors import (
     MISSING_CAPABILITY,
     ProtocolError,
 )
-from .headers import DRAFT_HEADER_MISMATCH, PROTOCOL_VERSION, VERSION_KEY, check_headers
+from .headers import DRAFT_HEADER_MISMATCH, METHOD_KEY, NAME_KEY, PROTOCOL_VERSION, VERSION_KEY, check_headers
 from .request_guard import Headers, Refusal
 from .revisions import REVISIONS, Revision
 from .terms import Terms
@@ -96,6 +96,10 @@ class Admission:
         agreed = None if session is None else session.revision
         if not isinstance(message, _CALLS):
             revision = _admit_other(message, named, self._served, agreed)
+            if isinstance(revision, Revision) and isinstance(message, list):
+                reason = self._check_batch(message, headers)
+                if reason is not None:
+                    return Refusal(400, DRAFT_HEADER_MISMATCH, f"Header mismatch: {reason}")
         else:
             meta = message.params.get("_meta")
             if type(meta) is dict and VERSION in meta:
@@ -116,6 +120,16 @@ class Admission:
         if session is None:
             return Terms(revision, None, ClientCapabilities(), None, principal, scopes)
         return session if principal is None else replace(session, principal=principal, scopes=scopes)
+
+    def _check_batch(self, batch: list[Message], headers: Headers) -> str | None:
+        """The reason to refuse a batch: a proxy that decides by the headers of one message cannot judge several."""
+        if not any(isinstance(message, _CALLS) for message in batch):
+            return None
+        if METHOD_KEY in headers or NAME_KEY in headers:
+            return "Mcp-Method and Mcp-Name describe one message, and the body is a batch"
+        if self._strict:
+            return "Mcp-Method is required here (strict_headers), and a batch has none; send its messages one by one"
+        return None
 
     def admit_stream(self, headers: Headers, session: Terms | None) -> Revision | Refusal:
         """The revision of a GET or DELETE, which have no body; there are none on envelope revisions."""
@@ -199,7 +213,6 @@ def _admit_other(
 def _admit_batch(
     batch: list[Message], named: bytes | None, served: Served, session: Revision | None
 ) -> Revision | Refusal:
-    """A batch names no one method, so its standard headers are not looked at."""
     if named in _ENVELOPE_NAMES or any(_has_version(message) for message in batch) or not _handshake(served):
         return Refusal(400, INVALID_REQUEST, "Invalid request: this revision has no batches")
     revision = _handshake_revision(named, None, served, session)

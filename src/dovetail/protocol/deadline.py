@@ -10,22 +10,22 @@ import msgspec
 
 NEVER = float("inf")
 
-MAXIMUM_FACTOR = 10
-"""The maximum of a request for which none is given, as a multiple of its timeout."""
+DEFAULT_MAXIMUM = 600.0
+"""Seconds that a request with a timeout may take at most, with progress or not, if no other maximum is given."""
 
 
 class Timeouts:
     """The two limits of a request, in seconds; None for no limit.
 
     After `quiet` seconds without an answer or progress the request fails; after `maximum` seconds it fails, progress or
-    not. Where no maximum is given, it is ten times the other limit.
+    not. Where no maximum is given, it is ten minutes, or `quiet` if that is longer.
     """
 
     __slots__ = ("maximum", "quiet")
 
     def __init__(self, quiet: float | None, maximum: float | None = None) -> None:
         self.quiet = quiet
-        self.maximum = quiet * MAXIMUM_FACTOR if maximum is None and quiet is not None else maximum
+        self.maximum = max(quiet, DEFAULT_MAXIMUM) if maximum is None and quiet is not None else maximum
 
     def deadline(self, now: float) -> Deadline:
         """The deadline of a request that is sent now."""
@@ -70,3 +70,10 @@ class Deadline(msgspec.Struct, frozen=True):
     def exceeded(self) -> float | None:
         """The limit that applies at this deadline, in seconds: the maximum or the timeout; None if there is none."""
         return self.maximum if self.at >= self.limit else self.quiet
+
+    @property
+    def exceeded_text(self) -> str:
+        """The same in words, with the name of the option if it is the maximum."""
+        if self.exceeded == self.quiet:
+            return f"{self.quiet:g} s"
+        return f"{self.maximum:g} s, which max_timeout allows at most, with or without progress"

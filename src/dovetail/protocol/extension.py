@@ -12,7 +12,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from .errors import LocalError
+from dovetail.types.tasks import TASKS_EXTENSION
+
+from .errors import MISSING_CAPABILITY, LocalError, ProtocolError
+from .revisions.revision import Revision
 
 RequestHandler: TypeAlias = "Callable[[dict[str, Any], Any], Awaitable[dict[str, Any]]]"
 """Called with the params and the context of the request: a server's `Context`, or the `Client`."""
@@ -41,6 +44,21 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True):
             raise LocalError(f"An extension id needs a prefix and a name, such as 'com.example/notes': {self.id!r}")
 
 
+def missing_extension(id: str, message: str) -> ProtocolError:
+    """The error for a request of the envelope era that does not declare an extension it needs (−32021)."""
+    return ProtocolError(MISSING_CAPABILITY, message, {"requiredCapabilities": {"extensions": {id: {}}}})
+
+
+def extensions_on(revision: Revision, declared: dict[str, dict[str, Any]] | None) -> dict[str, dict[str, Any]] | None:
+    """The extensions that a side declares on a revision: that for tasks only where tasks are an extension.
+
+    Elsewhere it must not enable them (2026-07-28 ext-tasks, "Capability Negotiation").
+    """
+    if revision.tasks == "extension" or not declared or TASKS_EXTENSION not in declared:
+        return declared
+    return {id: settings for id, settings in declared.items() if id != TASKS_EXTENSION} or None
+
+
 class Extensions:
     """The extensions of one side, with their handlers and result types by name."""
 
@@ -50,14 +68,18 @@ class Extensions:
         self.notifications: dict[str, NotificationHandler] = {}
         self.result_types: dict[str, str] = {}
         for extension in extensions:
-            if extension.id in self.declared:
-                raise LocalError(f"The extension {extension.id} is given twice")
-            self._refuse_duplicates(extension)
-            self.declared[extension.id] = dict(extension.settings)
-            for method, handler in extension.requests.items():
-                self.requests[method] = (extension.id, handler)
-            self.notifications.update(extension.notifications)
-            self.result_types.update(dict.fromkeys(extension.result_types, extension.id))
+            self.add(extension)
+
+    def add(self, extension: Extension) -> None:
+        """Declare one more extension."""
+        if extension.id in self.declared:
+            raise LocalError(f"The extension {extension.id} is given twice")
+        self._refuse_duplicates(extension)
+        self.declared[extension.id] = dict(extension.settings)
+        for method, handler in extension.requests.items():
+            self.requests[method] = (extension.id, handler)
+        self.notifications.update(extension.notifications)
+        self.result_types.update(dict.fromkeys(extension.result_types, extension.id))
 
     def _refuse_duplicates(self, extension: Extension) -> None:
         duplicates = (

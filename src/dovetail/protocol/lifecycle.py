@@ -1,4 +1,4 @@
-"""When a server may be asked what: initialize once, then anything; or terms with each request.
+"""When a server may be asked what: initialize first, then anything; or terms with each request.
 
 A dual-era server chooses by how the client opens, and may serve both eras on one connection
 (versioning, "Backward Compatibility with Initialization-Based Versions").
@@ -13,7 +13,7 @@ from dovetail.types.messages import InitializeParams
 from dovetail.wire.jsonrpc import Request
 
 from .envelope import VERSION, EnvelopeReader, meta_of, unsupported
-from .errors import INVALID_PARAMS, INVALID_REQUEST, ProtocolError
+from .errors import INVALID_PARAMS, ProtocolError
 from .revisions.revision import Revision
 from .terms import Terms
 
@@ -55,15 +55,15 @@ class ServerLifecycle:
         )
 
     def initialize(self, params: InitializeParams) -> Revision:
-        """Agree on a revision: the one asked for, else the newest there is.
+        """Agree on a revision: the one asked for, else the newest there is (lifecycle, "Version Negotiation").
 
-        Lifecycle, "Version Negotiation".
+        A second handshake replaces the first: a gateway that shares one process among its clients passes on the
+        handshake of each. Requests that were admitted before keep their terms.
         """
-        if self.terms is not None:
-            raise ProtocolError(INVALID_REQUEST, "initialize was answered already on this connection")
         wanted = self._served.get(params.protocol_version)
         revision = wanted if wanted is not None and wanted in self._handshake else self._handshake[-1]
         self.terms = Terms(revision, params.client_info, params.capabilities)
+        self.ready = False
         return revision
 
     def restore(self, terms: Terms, *, ready: bool) -> None:

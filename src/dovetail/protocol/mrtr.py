@@ -47,6 +47,10 @@ class CallState(msgspec.Struct):
     round: int
     journal: dict[str, JournalEntry]
     asked: dict[str, PendingInput]
+    owner: str = ""
+    """The client that it was sealed for, by its principal or its address; limits are counted for it."""
+    replica: str = ""
+    """The replica where the suspended handler waits; empty if it does not wait, or replicas share nothing."""
     by_hand: bool = False
     """The handler returned `InputRequired` itself, instead of calling `ctx.elicit` and the like."""
     state: str | None = None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 import msgspec
 
 from dovetail.protocol.errors import INVALID_PARAMS, ProtocolError
+from dovetail.protocol.seal import KeyRing
 
 _MAC = 16
 _MAX_CURSOR = 4096
@@ -22,16 +22,17 @@ class _CursorContent(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Pager:
-    """Divides lists into pages; its cursors are opaque, and signed with a secret.
+    """Divides lists into pages; its cursors are opaque, and signed with a key that is derived from one of a key ring.
 
-    Replicas that serve the same clients share the secret. By default it is random, and cursors are valid for the
-    life of this object.
+    Replicas that serve the same clients have the same keys: the first signs, each of them verifies.
     """
 
-    __slots__ = ("_secret",)
+    __slots__ = ("_derived_from", "_keys", "_ring")
 
-    def __init__(self, secret: bytes | None = None) -> None:
-        self._secret = secret
+    def __init__(self, ring: KeyRing) -> None:
+        self._ring = ring
+        self._derived_from: Sequence[bytes] = ()
+        self._keys: list[bytes] = []
 
     def page(self, kind: str, keys: Sequence[str], cursor: str | None, size: int) -> tuple[slice, str | None]:
         """The slice of a list that a cursor leads to, and the cursor of the next page, if there is one.
@@ -51,7 +52,7 @@ class Pager:
         from base64 import urlsafe_b64encode
 
         body = msgspec.json.encode(content)
-        return urlsafe_b64encode(self._mac(kind, body) + body).rstrip(b"=").decode()
+        return urlsafe_b64encode(_mac(self._derived()[0], kind, body) + body).rstrip(b"=").decode()
 
     def _open(self, kind: str, cursor: str) -> _CursorContent:
         from base64 import urlsafe_b64decode
@@ -63,18 +64,27 @@ class Pager:
             coded = cursor.encode("ascii")
             sealed = urlsafe_b64decode(coded + b"=" * (-len(coded) % 4))
             body = sealed[_MAC:]
-            if not compare_digest(self._mac(kind, body), sealed[:_MAC]):
+            if not any(compare_digest(_mac(key, kind, body), sealed[:_MAC]) for key in self._derived()):
                 raise ValueError("the signature is not valid")
             return msgspec.json.decode(body, type=_CursorContent)
         except (ValueError, msgspec.DecodeError):
             raise ProtocolError(INVALID_PARAMS, "Invalid cursor") from None
 
-    def _mac(self, kind: str, body: bytes) -> bytes:
+    def _derived(self) -> list[bytes]:
+        """Keys of their own: those of the ring encrypt states."""
         from hmac import digest
 
-        if self._secret is None:
-            self._secret = os.urandom(32)
-        return digest(self._secret, kind.encode() + b"\0" + body, "sha256")[:_MAC]
+        secrets = self._ring.secrets
+        if self._derived_from is not secrets:
+            self._keys = [digest(secret, b"dovetail-cursors", "sha256") for secret in secrets]
+            self._derived_from = secrets
+        return self._keys
+
+
+def _mac(key: bytes, kind: str, body: bytes) -> bytes:
+    from hmac import digest
+
+    return digest(key, kind.encode() + b"\0" + body, "sha256")[:_MAC]
 
 
 def _hash(key: str) -> int:

@@ -32,6 +32,7 @@ _SINGLE = frozenset(
     {b"host", b"origin", b"content-type", b"content-length", b"content-encoding", b"authorization", b"last-event-id"}
 )
 _BLANKS = b" \t"
+_CLOSE = ((b"connection", b"close"),)
 _MOST_REMEMBERED = 256
 _LONGEST_REMEMBERED = 300
 
@@ -134,7 +135,8 @@ class RequestGuard(msgspec.Struct, frozen=True, eq=False):
     def headers(self, raw: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes] | Refusal:
         """The headers by name, or why they cannot be taken; names are in lower case already, as in ASGI.
 
-        A header that must be clear is refused when it comes twice; others are joined as RFC 9110, 5.3, says.
+        A header that must be clear is refused when it comes twice; others are joined as RFC 9110, 5.3, says. A body
+        with two lengths may be an attempt to hide a request in it (RFC 9112, 6.3).
         """
         if len(raw) > self.max_headers:
             return Refusal(431, INVALID_REQUEST, f"More than {self.max_headers} headers")
@@ -147,6 +149,7 @@ class RequestGuard(msgspec.Struct, frozen=True, eq=False):
             return Refusal(431, INVALID_REQUEST, f"The headers have more than {self.max_header_bytes} bytes")
         if (
             len(by_name) == len(raw)
+            and b"transfer-encoding" not in by_name
             and b"  " not in values
             and len(values.translate(None, b"\r\n\0\t")) == size
             and not values.startswith(b" ")
@@ -264,6 +267,8 @@ def _careful(raw: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes] | Refusal
             return Refusal(400, code, f"The header {label!r} is there more than once")
         else:
             by_name[name] = b"%b, %b" % (by_name[name], plain)
+    if b"transfer-encoding" in by_name and b"content-length" in by_name:
+        return Refusal(400, INVALID_REQUEST, "Both Content-Length and Transfer-Encoding are there", headers=_CLOSE)
     return by_name
 
 

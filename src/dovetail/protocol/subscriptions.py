@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias, cast
 from dovetail.types.messages import SubscriptionFilter
 
 ListKind: TypeAlias = Literal["tools", "resources", "prompts"]
+LIST_KINDS: tuple[ListKind, ...] = ("tools", "resources", "prompts")
 
 _SEPARATORS = "/?#"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Hashable
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -51,11 +52,19 @@ class Call:
         self.progress_reporter: ProgressReporter | None = None
         """Reports progress, once the handler has reported any."""
 
+    @property
+    def client_key(self) -> Hashable:
+        """The key that limits count the peer by; None if there is only one."""
+        return self.terms.principal
+
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Report progress to the peer, if it asked for it."""
         if self.progress_reporter is None:
             self.progress_reporter = ProgressReporter(self)
         await self.progress_reporter.report(progress, total, message)
+
+    async def status(self, message: str) -> None:
+        """Describe the state of the work; only a task has a place for it."""
 
     def notify(self, method: str, params: dict[str, Any] | None = None) -> None:
         """Send a notification that belongs to this request."""

@@ -1,7 +1,8 @@
 """One connection, seen from either side: drives the JSON-RPC peer (`protocol/peer`) over a channel.
 
-The connection reads through callbacks and starts one task a request; there is no reader task and no queue. The meaning
-of a request is up to the `Service` that the connection was given.
+The connection reads through callbacks and starts one task a request; there is no reader task. Requests wait in a queue
+only above the bound on requests in flight. The meaning of a request is up to the `Service` that the connection was
+given.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from dovetail.protocol.errors import INVALID_REQUEST, ProtocolError
 from dovetail.protocol.peer import BatchReply, Peer, PeerAction
 from dovetail.protocol.terms import Terms
+from dovetail.text.redact import redact_text
+from dovetail.text.sanitize import clean_text
 from dovetail.transports.base import MessageSink, Reader, RequestChannel, Sender
 from dovetail.wire import codec
 from dovetail.wire.jsonrpc import Failure, Id, Invalid, Message, Notification, Request, Response
@@ -31,13 +34,27 @@ CLEAN_UP_SECONDS = 1.0
 _CANCELLATION_SECONDS = 0.1
 """Seconds that the sink of a cancelled call stays open for the cancellations that its handler still sends."""
 
+_STARTED_AT_ONCE = 64
+"""Waiting requests that are started before other work gets a turn of the event loop."""
+
 MAX_UNREAD_ANSWERS = 4096
 """Answers that may pile up for a peer that does not read, while we wait for its answers ourselves."""
+
+_SHOWN = 200
+"""Bytes of a line that is no message that the log shows."""
 
 _NEEDS_NO_ANSWER = (Notification, Response, Failure)
 
 Direction: TypeAlias = Literal["sent", "received"]
 Trace: TypeAlias = "Callable[[Direction, bytes], None]"
+
+
+class WaitingRequest(NamedTuple):
+    """A request that waits for its turn, as text: decoded, it may take many times the memory."""
+
+    line: bytes
+    sink: MessageSink
+    terms: Terms
 
 
 class Service(Protocol):
@@ -86,14 +103,30 @@ class Connection:
     """Runs the messages of one channel; it is the message sink of requests that share the channel."""
 
     def __init__(
-        self, sender: Sender, service: Service, *, reader: Reader | None = None, trace: Trace | None = None
+        self,
+        sender: Sender,
+        service: Service,
+        *,
+        reader: Reader | None = None,
+        trace: Trace | None = None,
+        limit_option: str | None = None,
+        peer_name: str = "The peer",
+        defer_warning: bool = False,
     ) -> None:
-        """Drive a channel; without a reader, as over HTTP, whoever receives the messages calls `receive`."""
+        """Drive a channel; without a reader, as over HTTP, whoever receives the messages calls `receive`.
+
+        `limit_option` is the option that sets the limit of the channel, for the error about a message above it.
+        `peer_name` begins sentences about the peer in the log. With `defer_warning` the warning about a line that is no
+        message waits for `log_deferred_warning`.
+        """
         self._sender = sender
         self._reader = reader
         self._request_channel: RequestChannel | None = sender if isinstance(sender, RequestChannel) else None
         self._service = service
         self._trace = trace
+        self._limit_option = limit_option
+        self._peer_name = peer_name
+        self._invalid_line = b""
         self._loop = asyncio.get_running_loop()
         self._peer: Peer[Call, Any] = Peer()
         self._cancelling: set[asyncio.Task[None]] = set()
@@ -103,7 +136,10 @@ class Connection:
         self._gone: str | None = None
         self._closed = False
         self._warned = False
+        self._defer_warning = defer_warning
+        self._deferred_warning: str | None = None
         self._unread_answers = 0
+        self._starting = False
         self.pending = PendingRequests(self, self._peer)
 
     @property
@@ -120,6 +156,14 @@ class Connection:
     def no_requests(self) -> str | None:
         """A channel carries requests both ways."""
         return None
+
+    def name_requests(self, prefix: str) -> None:
+        """Begin the ids of our requests with a prefix, by which other processes know where an answer belongs."""
+        self._peer.id_prefix = prefix
+
+    def serves(self, id: Id) -> bool:
+        """True if a request of the peer is being served, or waits for it."""
+        return id in self._peer.incoming or id in self._peer.waiting
 
     def open(self) -> None:
         """Begin to read."""
@@ -161,18 +205,23 @@ class Connection:
 
         They end without an answer, or with the farewell error, where the client may come back for the outcome.
         """
-        calls = self._peer.incoming
+        calls, waiting = self._peer.incoming, self._peer.waiting
         try:
             async with asyncio.timeout(grace):
-                while calls:
+                while calls or waiting:
                     self._idle = self._loop.create_future()
                     await self._idle
         except TimeoutError:
-            logger.warning("%d calls were still running after %g s and were stopped", len(calls), grace)
+            if calls:
+                count, were = ("1 call", "was") if len(calls) == 1 else (f"{len(calls)} calls", "were")
+                logger.warning("%s %s still running after %g s and %s stopped", count, were, grace, were)
+            if waiting:
+                count, were = ("1 request", "was") if len(waiting) == 1 else (f"{len(waiting)} requests", "were")
+                logger.warning("%s %s still waiting after %g s and %s dropped", count, were, grace, were)
         if farewell is not None:
             for call in calls.values():
                 call.sink.finish(encode_error(call, farewell))
-        self._cancel_calls()
+        self._cancel_calls(farewell)
 
     async def close(self) -> None:
         """Stop everything, fail what waits, and close the channel."""
@@ -201,7 +250,9 @@ class Connection:
         if self._trace is not None:
             self._trace("received", line)
         message = codec.decode(line)
-        self.receive(message, self)
+        if isinstance(message, Invalid):
+            self._invalid_line = line[:_SHOWN]
+        self.receive(message, self, None, line)
         if self._reading and self._sender.congested:
             if not isinstance(message, _NEEDS_NO_ANSWER):
                 self._wait_for_reader()
@@ -215,7 +266,10 @@ class Connection:
 
         seen = recover_from_ends(line.head, line.tail)
         message = f"Message too long: {line.size} bytes"
-        self.receive(Invalid(seen.id, INVALID_REQUEST, message, seen.reply), self)
+        if line.limit is not None:
+            option = "" if self._limit_option is None else f" ({self._limit_option})"
+            message += f", and the limit is {line.limit}{option}"
+        self.receive(Invalid(seen.id, INVALID_REQUEST, message, seen.reply, notification=seen.notification), self)
 
     def failed(self, id: Id, problem: Exception) -> None:
         """One request of ours could not be delivered, or its answer is lost."""
@@ -228,10 +282,16 @@ class Connection:
             self.pending.fail_all(self._gone)
             self._service.disconnected(reason)
 
-    def receive(self, message: Message | list[Message], sink: MessageSink, terms: Terms | None = None) -> None:
+    def receive(
+        self,
+        message: Message | list[Message],
+        sink: MessageSink,
+        terms: Terms | None = None,
+        line: bytes | None = None,
+    ) -> None:
         """Handle a decoded message, or a batch; messages about it go to the sink.
 
-        `terms` are those of its requests where the transport has admitted them already.
+        `terms` are those of its requests where the transport has admitted them already; `line` is its text, if known.
         """
         if self._closed:
             sink.finish(None)
@@ -239,6 +299,8 @@ class Connection:
             self._receive_batch(message, sink, terms)
         elif (action := self._peer.receive(message)) is PeerAction.SERVE:
             self._serve(message, sink, terms)  # type: ignore[arg-type]
+        elif action is PeerAction.WAIT:
+            self._wait(message, sink, terms, line)  # type: ignore[arg-type]
         else:
             self._react(action, message, sink)
 
@@ -255,6 +317,9 @@ class Connection:
                 self.pending.fail(message)
             case Invalid() if action is PeerAction.FAIL_UNREADABLE:
                 self.pending.fail_unreadable(message)
+                sink.finish(None)
+            case Invalid() if action is PeerAction.IGNORE:
+                self._log_invalid(message)
                 sink.finish(None)
             case Invalid():
                 self._reject(message, sink)
@@ -273,11 +338,55 @@ class Connection:
             null_id = self._service.null_id
             sink.finish(codec.failure(message.id, message.code, message.message, null_id=null_id))
             return
+        self._log_invalid(message)
+        sink.finish(None)
+
+    def _log_invalid(self, message: Invalid) -> None:
         # Logged once as a warning: a server that prints to stdout by mistake prints a lot.
         level = logging.DEBUG if self._warned else logging.WARNING
-        logger.log(level, "The peer sent something that is no message: %s", message.message)
+        shown, self._invalid_line = self._invalid_line, b""
+        quoted = f": {redact_text(clean_text(shown.decode(errors='replace')))!r}" if shown else ""
+        text = f"{self._peer_name} sent something that is no message ({message.message}){quoted}"
+        if self._defer_warning and not self._warned:
+            self._deferred_warning = text
+        else:
+            logger.log(level, "%s", text)
         self._warned = True
-        sink.finish(None)
+
+    def log_deferred_warning(self) -> None:
+        """Log the warning that was deferred, if any, and further ones at once."""
+        text, self._deferred_warning, self._defer_warning = self._deferred_warning, None, False
+        if text is not None:
+            logger.warning("%s", text)
+
+    def _wait(self, request: Request, sink: MessageSink, terms: Terms | None, line: bytes | None) -> None:
+        """Put a request into the queue, with the terms that hold when it arrives."""
+        try:
+            terms = terms or self._service.admit(request, sink, self, None).terms
+        except ProtocolError as refusal:
+            sink.finish(_refused(request.id, refusal))
+            return
+        if line is None or isinstance(sink, BatchSink):
+            line = codec.request(request.id, request.method, codec.encode(request.params))
+        if not self._peer.waiting.add(request.id, WaitingRequest(line, sink, terms), len(line)):
+            sink.finish(_refused(request.id, self._peer.refusal(PeerAction.REFUSE_EXCESS, request.id)))
+
+    def _start_waiting(self) -> None:
+        """Serve requests that wait, as many as there is room for."""
+        self._starting = False
+        for _ in range(_STARTED_AT_ONCE):
+            if self._closed or not self._peer.next_may_start:
+                break
+            _, waiting = self._peer.waiting.take()
+            request = codec.decode(waiting.line)
+            assert isinstance(request, Request)
+            self._serve(request, waiting.sink, waiting.terms)
+        self._call_ended()
+
+    def _start_soon(self) -> None:
+        if not self._starting:
+            self._starting = True
+            self._loop.call_soon(self._start_waiting)
 
     def _serve(self, request: Request, sink: MessageSink, terms: Terms | None) -> None:
         try:
@@ -313,7 +422,14 @@ class Connection:
     def _remove(self, call: Call) -> None:
         call.silent = True
         self._peer.incoming.pop(call.request.id, None)
-        if not self._peer.incoming and self._idle is not None and not self._idle.done():
+        if self._idle is not None or self._peer.waiting:
+            self._call_ended()
+
+    def _call_ended(self) -> None:
+        """There may be room for a request that waits, or nothing left to wait for."""
+        if self._peer.next_may_start:
+            self._start_soon()
+        elif not self._peer.incoming and self._idle is not None and not self._idle.done():
             self._idle.set_result(None)
 
     def _notified(self, action: PeerAction, notification: Notification) -> None:
@@ -322,6 +438,9 @@ class Connection:
                 self.pending.progress(notification.params)
             elif action is PeerAction.CANCEL and (call := self._peer.cancelled(notification.params)) is not None:
                 self._cancel(call)
+            elif action is PeerAction.DROP:
+                self._peer.waiting.remove(notification.params["requestId"]).sink.finish(None)
+                self._call_ended()
             else:
                 self._service.notified(notification)
         except Exception:
@@ -346,7 +465,11 @@ class Connection:
         ending = self._loop.call_later(_CANCELLATION_SECONDS, finish)
         task.add_done_callback(finish)
 
-    def _cancel_calls(self) -> None:
+    def _cancel_calls(self, farewell: ProtocolError | None = None) -> None:
+        waiting = self._peer.waiting
+        while waiting:
+            id, request = waiting.take()
+            request.sink.finish(None if farewell is None else _refused(id, farewell))
         for call in list(self._peer.incoming.values()):
             self._cancel(call)
 

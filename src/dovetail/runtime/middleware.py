@@ -23,8 +23,8 @@ Requests on their way through middleware: those that come in on a connection, an
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Literal, TypeAlias, cast
+from collections.abc import Awaitable, Callable, Hashable, Iterable
+from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 import msgspec
 
@@ -32,6 +32,7 @@ from dovetail.protocol.deadline import Timeouts
 from dovetail.protocol.envelope import PROGRESS_TOKEN
 from dovetail.protocol.errors import InvalidAnswer, LocalError
 from dovetail.protocol.revisions.revision import Revision
+from dovetail.storage.contract import Store
 from dovetail.types.capabilities import Implementation
 from dovetail.wire import codec
 from dovetail.wire.jsonrpc import Id, Request
@@ -51,6 +52,7 @@ class Exchange:
     """One request on its way, and all that is known of it."""
 
     __slots__ = (
+        "client_key",
         "id",
         "method",
         "notes",
@@ -74,6 +76,7 @@ class Exchange:
         id: Id | None = None,
         peer: Implementation | None = None,
         principal: str | None = None,
+        client_key: Hashable = None,
     ) -> None:
         self.role: Role = role
         """The side that runs this middleware: server or client."""
@@ -88,6 +91,9 @@ class Exchange:
         """The name and version that the peer gave itself; not verified."""
         self.principal = principal
         """On whose behalf a request came in, where the transport knows."""
+        self.client_key = client_key
+        """The key by which a server counts the client of a request: its principal, over HTTP without
+        authentication its address; None if neither is known."""
         self.problem: BaseException | None = None
         """The unexpected exception of a handler, where the result or error sent to the peer only describes it."""
         self.notes: dict[str, Any] = {}
@@ -113,12 +119,22 @@ class Exchange:
         return None
 
 
+@runtime_checkable
+class StoreMiddleware(Protocol):
+    """Middleware that uses the store which the processes of a server share."""
+
+    def use_store(self, store: Store, name: str) -> None:
+        """Use a store from now on; `name` is the same for this middleware in all processes, and another for others."""
+        ...
+
+
 class Chain:
     """Middleware in order, each for every request or for some methods."""
 
     def __init__(self, middleware: Iterable[Middleware] = ()) -> None:
         self._all: list[tuple[Middleware, frozenset[str] | None]] = []
         self._by_method: dict[str, tuple[Middleware, ...]] = {}
+        self._store: tuple[Store, str] | None = None
         for one in middleware:
             self.add(one)
 
@@ -129,6 +145,19 @@ class Chain:
         """Put one inside of those there are."""
         self._all.append((middleware, None if methods is None else frozenset(methods)))
         self._by_method = {}
+        if self._store is not None:
+            self._give_store(len(self._all) - 1, *self._store)
+
+    def use_store(self, store: Store, name: str) -> None:
+        """Let the middleware use a store that the processes of the server called `name` share."""
+        self._store = store, name
+        for position in range(len(self._all)):
+            self._give_store(position, store, name)
+
+    def _give_store(self, position: int, store: Store, name: str) -> None:
+        middleware, _ = self._all[position]
+        if isinstance(middleware, StoreMiddleware):
+            middleware.use_store(store, f"{name}:{position}")
 
     def wraps(self, method: str) -> bool:
         """True if any middleware wraps requests of this method."""
@@ -216,6 +245,7 @@ def pass_in(
             id=request.id,
             peer=peer,
             principal=terms.principal,
+            client_key=call.client_key,
         )
         return codec.encode(await chain.run(exchange, last))
 
@@ -244,5 +274,14 @@ async def pass_out(
         raw = await pending.request(method, body, Timeouts(timeout), id=id, on_progress=progress, sink=call.sink)
         return as_object(method, raw)
 
-    exchange = Exchange(role, "out", method, params, terms.revision, peer=terms.client, principal=terms.principal)
+    exchange = Exchange(
+        role,
+        "out",
+        method,
+        params,
+        terms.revision,
+        peer=terms.client,
+        principal=terms.principal,
+        client_key=call.client_key,
+    )
     return await chain.run(exchange, last)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Sequence
 from ipaddress import ip_address
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 from dovetail.auth import url_guard
@@ -15,6 +15,9 @@ from dovetail.auth.http import MAX_BODY, Flow, OAuthRequest, OAuthResponse
 from dovetail.protocol.errors import ConnectionLost, InvalidAnswer
 from dovetail.transports.http.contract import HttpClient, HttpOptions
 from dovetail.transports.http.requester import read_all
+
+if TYPE_CHECKING:
+    from dovetail.transports.http.aiohttp_client import AiohttpClient
 
 MAX_REDIRECTS = 3
 SECONDS = 20.0
@@ -32,10 +35,21 @@ class OAuthHttp:
     user's own connects, that is theirs to do: then URLs and addresses in them are checked, and names go unresolved.
     """
 
-    def __init__(self, home: str, options: HttpOptions, seconds: float = SECONDS) -> None:
+    def __init__(self, home: str, options: HttpOptions, seconds: float = SECONDS, *, keep: bool = False) -> None:
+        """With `keep`, connections are kept for further requests until `close`, or until one of them fails."""
         self._home = home
         self._options = options
         self._seconds = seconds
+        self._kept: dict[tuple[str, str, int], AiohttpClient] | None = {} if keep else None
+        self._making = asyncio.Lock()
+
+    async def close(self) -> None:
+        """Close the connections that are kept."""
+        if self._kept:
+            clients = list(self._kept.values())
+            self._kept.clear()
+            for client in clients:
+                await client.close()
 
     async def run(self, flow: Flow[T]) -> T:
         """Run a flow to its end."""
@@ -65,6 +79,7 @@ class OAuthHttp:
         except TimeoutError:
             raise AuthorizationFailed(f"{printable(url)} gave no answer within {self._seconds:g} s") from None
         except (ConnectionLost, InvalidAnswer) as problem:
+            await self.close()  # the address of the server may have changed
             raise AuthorizationFailed(f"There is no answer from {printable(url)}: {problem}") from problem
         raise AuthorizationFailed(f"{printable(request.url)} redirects too often")
 
@@ -85,6 +100,20 @@ class OAuthHttp:
             _screen_literal(parts)
             yield own
             return
+        if (kept := self._kept) is not None:
+            async with self._making:
+                origin = url_guard.origin(parts)
+                if (client := kept.get(origin)) is None:
+                    client = kept[origin] = await self._new_client(url, parts)
+            yield client
+            return
+        client = await self._new_client(url, parts)
+        try:
+            yield client
+        finally:
+            await client.close()
+
+    async def _new_client(self, url: str, parts: SplitResult) -> AiohttpClient:
         from dovetail.transports.http.aiohttp_client import AiohttpClient, find_proxy
 
         addresses: Sequence[str] | None = None
@@ -93,11 +122,7 @@ class OAuthHttp:
         else:
             home = await _addresses(urlsplit(self._home))
             addresses = url_guard.allowed_addresses(parts, await _addresses(parts), home)
-        client = AiohttpClient(self._options, url, addresses)
-        try:
-            yield client
-        finally:
-            await client.close()
+        return AiohttpClient(self._options, url, addresses)
 
 
 def _screen_literal(parts: SplitResult) -> None:

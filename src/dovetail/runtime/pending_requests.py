@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 from dovetail.protocol.deadline import NEVER, Deadline, Timeouts
 from dovetail.protocol.errors import (
-    METHOD_NOT_FOUND,
-    RESOURCE_NOT_FOUND,
     ConnectionLost,
     InvalidAnswer,
     LocalError,
-    NotFound,
-    RemoteError,
+    OutcomeUnknown,
     Timeout,
+    remote_error,
 )
 from dovetail.protocol.peer import Peer
 from dovetail.transports.base import MessageSink
@@ -31,7 +29,6 @@ logger = logging.getLogger("dovetail")
 
 OnProgress: TypeAlias = "Callable[[float, float | None, str | None], Awaitable[None] | None]"
 
-_NOT_FOUND = frozenset({METHOD_NOT_FOUND, RESOURCE_NOT_FOUND})
 _WAITING_CALLBACKS = 64
 _CANCELLED = "notifications/cancelled"
 
@@ -81,6 +78,8 @@ class PendingRequests:
         self._callbacks: set[asyncio.Future[None]] = set()
         self._pauses = 0
         self._slot_waiters: dict[asyncio.Future[None], None] = {}
+        self.task_progress: dict[Id, OnProgress] = {}
+        """By token: callbacks for requests that were answered with a task, whose token stays valid (2025-11-25)."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -88,7 +87,7 @@ class PendingRequests:
     def __contains__(self, id: object) -> bool:
         return id in self._waiting
 
-    def next_id(self) -> int:
+    def next_id(self) -> Id:
         """An id that no request of this connection has had."""
         return self._peer.next_id()
 
@@ -98,7 +97,7 @@ class PendingRequests:
         params: dict[str, Any] | None,
         timeouts: Timeouts,
         *,
-        id: int | None = None,
+        id: Id | None = None,
         on_progress: OnProgress | None = None,
         cancellable: bool = True,
         sink: MessageSink | None = None,
@@ -158,8 +157,7 @@ class PendingRequests:
         if failure.id is None:
             logger.warning("The peer could not read a message: %s (code %d)", failure.message, failure.code)
             return
-        kind = NotFound if failure.code in _NOT_FOUND else RemoteError
-        self.fail_one(failure.id, kind(failure.code, failure.message, failure.data))
+        self.fail_one(failure.id, remote_error(failure.code, failure.message, failure.data))
 
     def fail_unreadable(self, message: Invalid) -> None:
         """An answer arrived that cannot be read: the request that waits for it fails now."""
@@ -175,12 +173,12 @@ class PendingRequests:
             pending.future.set_exception(problem)
 
     def fail_all(self, reason: str) -> None:
-        """The connection is lost: fail every request, and those that wait to be sent."""
+        """The connection is lost: fail every request, those that wait to be sent as not sent."""
         while self._slot_waiters:
             self._release_slot()
         for pending in self._waiting.values():
             if not pending.future.done():
-                pending.future.set_exception(ConnectionLost(reason))
+                pending.future.set_exception(OutcomeUnknown(reason))
 
     def cancel_all(self, reason: str) -> None:
         """Send a cancellation for every request that has no answer yet."""
@@ -221,8 +219,11 @@ class PendingRequests:
     def progress(self, params: dict[str, Any]) -> None:
         """Progress of a request arrived: it renews the deadline and is passed to the caller."""
         token = params.get("progressToken")
-        pending = self._waiting.get(token) if type(token) is int else None
+        pending = self._waiting.get(token) if type(token) is int or type(token) is str else None
         value = params.get("progress")
+        if pending is None and _is_number(value) and token in self.task_progress:
+            self._report(self.task_progress[token], value, params)
+            return
         if pending is None or pending.future.done() or not _is_number(value):
             return
         if not value > pending.last_progress:
@@ -231,13 +232,16 @@ class PendingRequests:
         # The timer is left as it is: it sees that the deadline has moved when it fires.
         pending.deadline = pending.deadline.renewed(self._loop.time())
         if pending.on_progress is not None:
-            total, message = params.get("total"), params.get("message")
-            self._call_back(
-                pending.on_progress,
-                value,
-                total if _is_number(total) else None,
-                message if isinstance(message, str) else None,
-            )
+            self._report(pending.on_progress, value, params)
+
+    def _report(self, callback: OnProgress, value: float, params: dict[str, Any]) -> None:
+        total, message = params.get("total"), params.get("message")
+        self._call_back(
+            callback,
+            value,
+            total if _is_number(total) else None,
+            message if isinstance(message, str) else None,
+        )
 
     def _cancel(self, id: Id, reason: str) -> None:
         pending = self._waiting[id]
@@ -282,7 +286,7 @@ class PendingRequests:
         if not pending.deadline.due(self._loop.time()):
             self._start_timer(id, pending)
             return
-        pending.future.set_exception(Timeout(f"No answer to {pending.method} within {pending.deadline.exceeded:g} s"))
+        pending.future.set_exception(Timeout(f"No answer to {pending.method} within {pending.deadline.exceeded_text}"))
 
     def _call_back(self, callback: OnProgress, progress: float, total: float | None, message: str | None) -> None:
         try:

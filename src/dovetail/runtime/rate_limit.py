@@ -26,13 +26,17 @@ class TokenBucket:
 
     def take(self, now: float) -> float:
         """Take one token and return 0, or return the seconds until there is one."""
+        wait = self.wait(now)
+        if not wait:
+            self._left -= 1
+        return wait
+
+    def wait(self, now: float) -> float:
+        """The seconds until there is a token, which is not taken; 0 if there is one."""
         if self._since is not None and now > self._since:
             self._left = min(self._burst, self._left + (now - self._since) * self._rate)
         self._since = now if self._since is None else max(now, self._since)
-        if self._left >= 1:
-            self._left -= 1
-            return 0.0
-        return (1 - self._left) / self._rate
+        return 0.0 if self._left >= 1 else (1 - self._left) / self._rate
 
 
 class TokenBuckets:
@@ -53,6 +57,11 @@ class TokenBuckets:
         if bucket is None:
             bucket = self._buckets[key] = TokenBucket(self._rate, self._burst)
         return bucket.take(now)
+
+    def wait(self, key: Hashable, now: float) -> float:
+        """The same as `TokenBucket.wait`, for a key."""
+        bucket = self._buckets.get(key)
+        return 0.0 if bucket is None else bucket.wait(now)
 
 
 def rate_limit_error(what: str, seconds: float) -> ProtocolError:

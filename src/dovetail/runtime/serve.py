@@ -11,12 +11,15 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias, TypeVar
 
-from dovetail.protocol.errors import INTERNAL_ERROR, ProtocolError
+from dovetail.protocol.errors import INTERNAL_ERROR, InvalidParams, NotFound, ProtocolError
+from dovetail.storage.contract import StoreError
 from dovetail.wire import codec
 
 from .call import Call
 
 logger = logging.getLogger("dovetail")
+
+STORE_FAILED = "The store of the server does not work now; try again"
 
 Work: TypeAlias = "Callable[[], Awaitable[bytes]]"
 """Produces the result as JSON bytes. Not a coroutine: one that is cancelled before it starts would warn."""
@@ -31,11 +34,8 @@ def begin(call: CallT, dispatch: Callable[[CallT], Outcome]) -> Outcome:
     """Dispatch a request: its encoded answer where that is ready at once, else the work that `serve` has to do."""
     try:
         result = dispatch(call)
-    except ProtocolError as error:
-        return encode_error(call, error)
-    except Exception:
-        logger.exception("Serving %s failed", call.request.method)
-        return encode_error(call, internal_error())
+    except Exception as problem:
+        return encode_error(call, as_protocol_error(call, problem))
     return codec.response(call.request.id, result) if isinstance(result, bytes) else result
 
 
@@ -46,16 +46,30 @@ async def serve(call: Call, work: Work) -> bytes | None:
             # Answers for a peer that does not read would pile up.
             await call.sink.drained()
         return codec.response(call.request.id, await work())
-    except ProtocolError as error:
-        return encode_error(call, error)
     except asyncio.CancelledError:
         if call.silent:
             return None
         logger.exception("%s was cancelled by its own handler", call.request.method)
-    except BaseException:
+    except BaseException as problem:
         # Also SystemExit and KeyboardInterrupt: a handler must not be able to end the process.
-        logger.exception("Serving %s failed", call.request.method)
+        return encode_error(call, as_protocol_error(call, problem))
     return encode_error(call, internal_error())
+
+
+def as_protocol_error(call: Call, problem: BaseException) -> ProtocolError:
+    """Any exception as the error for the peer: what was raised for it, else an internal error, which is logged."""
+    if isinstance(problem, ProtocolError):
+        return problem
+    if isinstance(problem, StoreError):
+        # What needed the store has not happened. Over HTTP the status says that the peer may try again.
+        logger.error("Serving %s failed: %s", call.request.method, problem)
+        call.problem = problem
+        return ProtocolError(INTERNAL_ERROR, STORE_FAILED)
+    if isinstance(problem, NotFound | InvalidParams) and not problem.is_remote:
+        request = call.request
+        return call.terms.revision.refusal(request.method, request.params, problem)
+    logger.error("Serving %s failed", call.request.method, exc_info=problem)
+    return internal_error()
 
 
 def encode_error(call: Call, error: ProtocolError) -> bytes:

@@ -6,6 +6,9 @@ writing to an eventfd: the GIL is released during the write, and the other side 
 
 Jobs and results are passed on in batches: each turn of the loop wakes at most one more thread, which runs jobs until
 none are left, and the loop is woken once for all results that are ready.
+
+While fewer than half of the threads are busy, jobs run in the order in which they came. Above that they wait in a
+`FairQueue`, so that a client or a function that blocks its threads leaves some to the others.
 """
 
 from __future__ import annotations
@@ -19,11 +22,16 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Generator
-from typing import Any
-from weakref import WeakKeyDictionary, ref
+from collections.abc import Callable, Generator, Hashable
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary, WeakSet, ref
 
-MAX_THREADS = 32
+from .fair_queue import FairQueue, Share
+
+MAX_THREADS = 64
+"""Threads of one pool. One function of one client takes at most half of them; see `fair_queue`."""
+
+_UNSHARED: Share = (None, None)
 
 _COUNTER_SIZE = 8
 _ONE = (1).to_bytes(_COUNTER_SIZE, sys.byteorder)
@@ -31,6 +39,12 @@ _ONE = (1).to_bytes(_COUNTER_SIZE, sys.byteorder)
 
 _UNAWAITABLE = (StopIteration, GeneratorExit, asyncio.CancelledError)
 """Exceptions that the coroutine of the caller would take as a signal to itself."""
+
+
+R = TypeVar("R")
+
+
+_pools: WeakSet[ThreadPool] = WeakSet()
 
 
 class ThreadPool:
@@ -41,28 +55,36 @@ class ThreadPool:
 
     def __init__(self, max_threads: int = MAX_THREADS) -> None:
         self._max = max_threads
+        self._half = max(1, max_threads // 2)
         self._jobs: deque[_Job] = deque()
         self._lock = threading.Lock()
+        """Guards the set of threads and the fair queue."""
         self._workers: set[_Worker] = set()
+        self._waiting: FairQueue[_Job] = FairQueue(max_threads)
+        self._fair = False
+        """True while jobs wait in the fair queue; then every job is taken from there."""
         # Changed without the lock, by list operations that are atomic.
         self._idle: list[_Worker] = []
         self._waking: list[_Worker] = []
         self._results: _Results | None = None
         self._results_by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, ref[_Results]] = WeakKeyDictionary()
         self._dispatching: asyncio.AbstractEventLoop | None = None
+        _pools.add(self)
 
-    async def run(self, function: Callable[[], Any], ended: Callable[[], None] | None = None) -> Any:
+    async def run(
+        self, function: Callable[[], Any], ended: Callable[[], None] | None = None, share: Share = _UNSHARED
+    ) -> Any:
         """Call the function in a thread, in a copy of the caller's context, and wait for its result.
 
         A cancelled caller stops waiting at once. A function that has not begun by then never will; one
         that has cannot be stopped, and its result is dropped. `ended` is called, on the loop, when no
-        thread runs the function any more, which may be long after that.
+        thread runs the function any more, which may be long after that. The thread counts for `share`.
         """
         loop = asyncio.get_running_loop()
         results = self._results
         if results is None or results.loop is not loop:
             results = self._results = self._results_of(loop)
-        job = _Job(results, function, ended)
+        job = _Job(results, function, ended, share)
         self._jobs.append(job)
         if self._dispatching is not loop:
             if len(self._idle) == len(self._workers):
@@ -71,15 +93,20 @@ class ThreadPool:
                 self._dispatch_soon(loop)
         return await job
 
-    async def call_any(self, function: Callable[..., Any], *args: Any) -> Any:
+    async def call_any(self, function: Callable[..., Any], *args: Any, client: Hashable = None) -> Any:
         """Call a function that may be async or plain: the async one on the loop, the plain one in a thread.
 
-        A plain function that returns an awaitable has it awaited on the loop.
+        A plain function that returns an awaitable has it awaited on the loop. The thread counts for `client`.
         """
         if _is_async(function):
             return await function(*args)
-        outcome = await self.run(functools.partial(function, *args) if args else function)
+        outcome = await self.run(functools.partial(function, *args) if args else function, None, (client, None))
         return await outcome if inspect.isawaitable(outcome) else outcome
+
+    @property
+    def busy(self) -> int:
+        """The number of threads that run a function, or are about to."""
+        return len(self._workers) - len(self._idle)
 
     def stop(self) -> None:
         """End the threads when they have nothing left to do; the next job starts new ones.
@@ -108,6 +135,9 @@ class ThreadPool:
     def _dispatch(self, loop: asyncio.AbstractEventLoop) -> None:
         """Have one thread more take jobs, and go on in the next turn of the loop while there are too few."""
         self._dispatching = None
+        if self._fair or len(self._workers) - len(self._idle) >= self._half:
+            self._dispatch_fairly()
+            return
         if len(self._jobs) <= len(self._waking):
             return
         if not self._wake_one() and not self._start_thread():
@@ -115,48 +145,96 @@ class ThreadPool:
         if len(self._jobs) > len(self._waking):
             self._dispatch_soon(loop)
 
+    def _dispatch_fairly(self) -> None:
+        """Give a thread to every job whose turn it is; the others wait until a thread has done with its job."""
+        while True:
+            with self._lock:
+                if (job := self._take_fairly()) is None:
+                    return
+                worker, is_new = self._pop_idle(), False
+                if worker is None:
+                    worker, is_new = self._make_worker(), True
+                if worker is None:
+                    break
+                worker.job, worker.share = job, job.share
+                self._waking.append(worker)
+            self._start(worker) if is_new else worker.wake()
+        # A thread that is neither idle nor busy at this moment looks for jobs once more before it sleeps. If it has
+        # looked already, it is idle now.
+        self._jobs.appendleft(job)
+        self._wake_one()
+
+    def _take_fairly(self) -> _Job | None:
+        """The next job in turn, by the fair queue; called with the lock."""
+        # Before the threads are counted: one that has just done with its job either counts as free here, or sees this.
+        self._fair = True
+        waiting, jobs = self._waiting, self._jobs
+        with contextlib.suppress(IndexError):
+            while True:
+                job = jobs.popleft()
+                waiting.add(job.share, job)
+        taken = waiting.take(share for worker in self._workers if (share := worker.share) is not None)
+        self._fair = bool(waiting)
+        return taken
+
     def _dispatch_soon(self, loop: asyncio.AbstractEventLoop) -> None:
         self._dispatching = loop
         loop.call_soon(self._dispatch, loop)
 
     def _wake_one(self) -> bool:
         """Wake the thread that became idle last: what it needs is still in the processor's cache."""
-        try:
-            worker = self._idle.pop()
-        except IndexError:
+        worker = self._pop_idle()
+        if worker is None:
             return False
         self._waking.append(worker)
         worker.wake()
         return True
 
+    def _pop_idle(self) -> _Worker | None:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return None
+
     def _start_thread(self) -> bool:
         with self._lock:
-            if len(self._workers) >= self._max:
-                return False
-            worker = _Worker()
-            self._workers.add(worker)
-            name = f"dovetail-worker-{len(self._workers)}"
+            worker = self._make_worker()
+        if worker is None:
+            return False
         self._waking.append(worker)
-        threading.Thread(target=self._work, args=(worker,), name=name, daemon=True).start()
+        self._start(worker)
         return True
+
+    def _make_worker(self) -> _Worker | None:
+        """Add a thread, if there may be one more; called with the lock."""
+        if len(self._workers) >= self._max:
+            return None
+        worker = _Worker()
+        self._workers.add(worker)
+        return worker
+
+    def _start(self, worker: _Worker) -> None:
+        name = f"dovetail-worker-{len(self._workers)}"
+        threading.Thread(target=self._work, args=(worker,), name=name, daemon=True).start()
 
     def _work(self, worker: _Worker) -> None:
         jobs, idle, waking = self._jobs, self._idle, self._waking
         waking.remove(worker)
-        while jobs or not worker.stopped:
-            try:
-                job = jobs.popleft()
-            except IndexError:
-                idle.append(worker)
-            else:
+        while True:
+            if (job := self._next(worker)) is not None:
                 job.run()
-                if jobs:
+                worker.share = None
+                if jobs or self._fair:
                     job.finish()
                     continue
                 # Before the result is handed over: the caller may have its next job for us at once.
                 idle.append(worker)
                 job.finish()
                 del job  # what it holds is not kept while the thread sleeps
+            elif worker.stopped:
+                break
+            else:
+                idle.append(worker)
             if jobs or worker.stopped:
                 # This may date from before we could be seen to be idle: unless somebody has seen us, nobody wakes us.
                 try:
@@ -168,13 +246,47 @@ class ThreadPool:
             waking.remove(worker)
         worker.close()
 
+    def _next(self, worker: _Worker) -> _Job | None:
+        """The job that a thread runs next, which counts for its share from now on."""
+        if (job := worker.job) is not None:
+            worker.job = None
+        elif self._fair:
+            with self._lock:
+                if (job := self._take_fairly()) is not None:
+                    worker.share = job.share
+        else:
+            try:
+                job = self._jobs.popleft()
+            except IndexError:
+                return None
+            worker.share = job.share
+        return job
+
+
+def busy_threads() -> int:
+    """The number of threads of all pools that run a function, or are about to."""
+    return sum(pool.busy for pool in list(_pools))
+
+
+async def run_in_thread(function: Callable[..., R], *args: Any) -> R:
+    """Call a plain function in a thread of its own, which ends with it; for work that is rare."""
+    pool = ThreadPool(1)
+    try:
+        return await pool.run(functools.partial(function, *args))
+    finally:
+        pool.stop()
+
 
 class _Worker:
-    """One thread as the others see it: how it waits and is woken, and whether it is to end."""
+    """One thread as the others see it: its work, how it waits and is woken, and whether it is to end."""
 
-    __slots__ = ("_fd", "_lock", "stopped")
+    __slots__ = ("_fd", "_lock", "job", "share", "stopped")
 
     def __init__(self) -> None:
+        self.job: _Job | None = None
+        """A job that was assigned to it before it was woken."""
+        self.share: Share | None = None
+        """The share that its current job counts for; None while it has no job."""
         self.stopped = False
         self._fd = _eventfd(blocking=True)
         self._lock = threading.Lock()
@@ -220,9 +332,13 @@ class _Job:
         "_result",
         "_results",
         "_waiting",
+        "share",
     )
 
-    def __init__(self, results: _Results, function: Callable[[], Any], ended: Callable[[], None] | None) -> None:
+    def __init__(
+        self, results: _Results, function: Callable[[], Any], ended: Callable[[], None] | None, share: Share
+    ) -> None:
+        self.share = share
         self._asyncio_future_blocking = False
         self._results = results
         self._function: Callable[[], Any] | None = function

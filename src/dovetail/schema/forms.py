@@ -72,7 +72,8 @@ class CompiledForm:
     def validator(self) -> Validator:
         """The compiled schema, the same object each time; raises LocalError for a schema that cannot be used.
 
-        A pattern of a flat form that needs more than linear time is left out: the server that asks checks it.
+        Patterns of a flat form that need more than linear time, or are too large, are left out: the server that asks
+        checks them.
         """
         if self._validator is None:
             self._validator = _compile_flat(self.schema) if self.is_flat else compile_schema(self.schema)
@@ -94,7 +95,7 @@ def read_form(schema: dict[str, Any]) -> CompiledForm:
     Raises LocalError for a schema that cannot be used at all.
     """
     try:
-        return CompiledForm(flat_form(schema))
+        form = CompiledForm(flat_form(schema))
     except LocalError:
         form = CompiledForm(schema, is_flat=False)
     _ = form.validator  # compiled now, so that an unusable schema is refused before a user sees it
@@ -145,6 +146,9 @@ def _checked_field(field: dict[str, Any], words: frozenset[str]) -> dict[str, An
 
 _DEFINITIONS = ("$defs", "definitions")
 _MAX_REFERENCES = 20
+_DECIMAL = ["number", "string"]
+"""The types of an exact decimal in JSON; a user types a number."""
+
 _FORM_KEYWORDS = ("$schema", "type", "title", "description", "properties", "required")
 
 
@@ -181,8 +185,7 @@ def flat_field(field: Any, root: dict[str, Any]) -> tuple[dict[str, Any], bool]:
     if isinstance(kind, list):
         kinds = [name for name in cast("list[Any]", kind) if name != "null"]
         nullable = nullable or len(kinds) < len(cast("list[Any]", kind))
-        # An exact decimal is a string or a number in JSON; a user types a number.
-        flat["type"] = "number" if kinds == ["number", "string"] else kinds[0] if len(kinds) == 1 else kinds
+        flat["type"] = "number" if kinds == _DECIMAL else kinds[0] if len(kinds) == 1 else kinds
     if "const" in flat:
         flat["enum"] = [flat.pop("const")]
     if isinstance(flat.get("enum"), list):
@@ -224,6 +227,8 @@ def _resolved(field: dict[str, Any], root: dict[str, Any]) -> tuple[dict[str, An
         options: list[Any] = flat.pop(word)
         left = [option for option in options if option != {"type": "null"}]
         nullable = nullable or len(left) < len(options)
+        if _is_decimal(left):
+            left = left[:1]
         if left and all(isinstance(option, dict) and "const" in option for option in left):
             flat.setdefault("type", "string")
             return {**flat, "oneOf": left}, nullable
@@ -231,6 +236,11 @@ def _resolved(field: dict[str, Any], root: dict[str, Any]) -> tuple[dict[str, An
             return {**flat, word: left}, nullable
         flat = cast("dict[str, Any]", left[0]) | flat
     raise LocalError("a field of a form refers to itself")
+
+
+def _is_decimal(options: list[Any]) -> bool:
+    schemas = [cast("dict[str, Any]", option) for option in options if isinstance(option, dict)]
+    return len(schemas) == len(options) and [schema.get("type") for schema in schemas] == _DECIMAL
 
 
 def _definition(ref: Any, root: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from dovetail.schema.cost import count_values, schema_cost
 from dovetail.schema.error_text import error_sentences
+from dovetail.schema.pattern_limits import compiled_size_limit
 from dovetail.types.errors import LocalError
 
 if TYPE_CHECKING:
@@ -55,17 +56,20 @@ def compile_schema(schema: dict[str, Any], *, formats: bool = False) -> Validato
     `format` is an annotation unless `formats` makes it an assertion (2020-12 "Vocabularies for Semantic Content").
     References stay inside the document and are never fetched (basic, "JSON Schema Usage"). Patterns run on an
     engine without backtracking, so that lookaround and back-references are refused here.
+
+    A schema of a peer is compiled in a thread: the largest that is allowed takes some 100 ms.
     """
     kind = dialect(schema)
     cost = schema_cost(schema)
+    size_limit = compiled_size_limit(schema)
     import jsonschema_rs
 
     validator = getattr(jsonschema_rs, _DIALECTS[kind])
     try:
-        patterns = jsonschema_rs.RegexOptions()
+        patterns = jsonschema_rs.RegexOptions(size_limit=size_limit, dfa_size_limit=size_limit)
         inner = validator(schema, retriever=_refuse_reference, pattern_options=patterns, validate_formats=formats)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
-        raise LocalError(f"the schema cannot be used: {_reason(error)}") from error
+        raise LocalError(f"the schema cannot be used: {_reason(error, size_limit)}") from error
     return Validator(inner, cost)
 
 
@@ -85,9 +89,10 @@ def _refuse_reference(uri: str) -> NoReturn:
     raise ValueError(f"references outside the document are not followed: {uri}")
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: Exception, size_limit: int) -> str:
     text = str(getattr(error, "message", "") or error).partition("\n")[0]
     path = "/".join(str(step) for step in getattr(error, "instance_path", ()))
     if text.endswith('is not a "regex"'):
-        text += " without lookaround and back-references, which could take exponential time"
+        text += " without lookaround and back-references, which could take exponential time, "
+        text += f"that compiles to at most {size_limit} bytes"
     return f"{text} (at {path})" if path else text

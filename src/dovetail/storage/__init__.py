@@ -1,8 +1,10 @@
-"""Stores: where servers keep sessions, resumable streams and suspended calls, in memory or in a SQLite file.
+"""Stores: where servers keep sessions, resumable streams and suspended calls, in memory, a SQLite file or Redis.
 
-    from dovetail.storage import SqliteStore
+    server.run("http", store="redis://localhost")
 
-    server.run("http", store=SqliteStore("state.db"))
+    from dovetail.storage import open_store
+
+    store = open_store("sqlite:state.db")
 
 `Store` is the contract for stores of your own; `dovetail.storage.contract` says what each method guarantees.
 Each class is imported at first use.
@@ -15,20 +17,35 @@ from typing import TYPE_CHECKING
 from dovetail import lazily
 
 if TYPE_CHECKING:
-    from dovetail.storage.contract import Store, StoreClosed, StoreError, StoreUnusable
+    from dovetail.storage.contract import Store, StoreClosed, StoreError, StoreUnavailable, StoreUnusable
     from dovetail.storage.memory import MemoryStore
+    from dovetail.storage.redis.store import RedisStore
     from dovetail.storage.sqlite import SqliteStore
+    from dovetail.storage.urls import open_store
 
 _HOMES = {
     "MemoryStore": "storage.memory",
+    "RedisStore": "storage.redis.store",
     "SqliteStore": "storage.sqlite",
     "Store": "storage.contract",
     "StoreClosed": "storage.contract",
     "StoreError": "storage.contract",
+    "StoreUnavailable": "storage.contract",
     "StoreUnusable": "storage.contract",
+    "open_store": "storage.urls",
 }
 
-__all__ = ["MemoryStore", "SqliteStore", "Store", "StoreClosed", "StoreError", "StoreUnusable"]
+__all__ = [
+    "MemoryStore",
+    "RedisStore",
+    "SqliteStore",
+    "Store",
+    "StoreClosed",
+    "StoreError",
+    "StoreUnavailable",
+    "StoreUnusable",
+    "open_store",
+]
 
 
 __getattr__ = lazily(__name__, _HOMES)

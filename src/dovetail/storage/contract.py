@@ -4,23 +4,22 @@ A store has four parts, which do not share their names:
 
 - `Entries`: values under keys, each with a time to live. `add` and `delete` are atomic: of several concurrent callers,
   exactly one gets True, which makes them usable as "the first one wins" across processes.
-- `Logs`: append-only lists with positions, for streams that a client resumes after its last position.
-- `Bus`: publish and subscribe between the processes that share the store. Delivery is at most once, in the order of
-  each publisher, without history: a subscriber gets the messages published after `subscribe` has returned.
-- `Leases`: ownership of a name by at most one owner at a time, for as long as the owner renews it.
+- `Logs`: append-only lists with positions, which any process can follow: for streams that a client resumes after its
+  last position, and for messages between processes.
+- `Groups`: sets whose members expire, with a limit on their number, for what is counted across processes.
+- `Buckets`: rate limits that several processes share.
 
 What every implementation guarantees:
 
 - Names are text, values are bytes. The store does not interpret them.
 - A `ttl` is a number of seconds from now, or None for no expiry. After that time an item is gone for every operation,
   whether or not its memory has been freed.
-- Every operation is atomic: no other task, thread or process sees it half done, except where its docstring says
-  otherwise. A server such as Redis can implement each one with a single command or script.
+- Every operation is atomic: no other task, thread or process sees it half done. A server such as Redis can implement
+  each one with a single command or script, whose keys are known from its arguments.
 - An acknowledged change is visible to every later operation, in all processes that share the store.
-- An operation on a closed store raises `StoreClosed`; one that fails raises another `StoreError`. An operation whose
-  caller is cancelled may still take effect.
-- A prefix is plain text without wildcards: `"a"` is a prefix of `"a"`, `"ab"` and `"a:1"`. Callers end a group of names
-  with a separator, and ask for `"a:"`.
+- An operation on a closed store raises `StoreClosed`; one that cannot reach the store, or gets no answer within about a
+  second, raises `StoreUnavailable`; one that fails in another way raises another `StoreError`. An operation whose
+  caller is cancelled, or that raises `StoreUnavailable`, may still have taken effect.
 
 The methods may be called from any event loop. Implementations are tested against this contract by the same tests.
 """
@@ -28,7 +27,7 @@ The methods may be called from any event loop. Implementations are tested agains
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 
 class StoreError(Exception):
@@ -41,6 +40,14 @@ class StoreClosed(StoreError):
 
 class StoreUnusable(StoreError):
     """The file or database of the store is damaged, or belongs to another program or to a newer version."""
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot be reached now, or did not answer in time; a later operation may succeed."""
+
+
+LogEntries: TypeAlias = "Sequence[tuple[int, bytes]]"
+"""Entries of a log with their positions, oldest first."""
 
 
 class Entries(Protocol):
@@ -58,6 +65,10 @@ class Entries(Protocol):
         """Set the value only if the key does not exist; of several concurrent callers, exactly one gets True."""
         ...
 
+    async def replace(self, key: str, value: bytes, ttl: float | None = None, *, expected: bytes | None = None) -> bool:
+        """Set the value and the time to live only if the key exists, and has the expected value where one is given."""
+        ...
+
     async def touch(self, key: str, ttl: float | None) -> bool:
         """Set a new time to live, counted from now; False if the key does not exist."""
         ...
@@ -66,30 +77,49 @@ class Entries(Protocol):
         """Remove a key; of several concurrent callers, exactly one gets True."""
         ...
 
-    async def count(self, prefix: str) -> int:
-        """The number of keys with a prefix; keys added or removed meanwhile may be counted or not."""
-        ...
 
-    async def keys(self, prefix: str, limit: int) -> list[str]:
-        """Up to `limit` keys with a prefix, in any order, without duplicates."""
+class Subscription(Protocol):
+    """A callback that receives the new entries of a log."""
+
+    def close(self) -> None:
+        """Unsubscribe: after this returns, the callback is not called again. A second call does nothing."""
         ...
 
 
 class Logs(Protocol):
     """Append-only lists of bytes, whose entries are numbered from 1.
 
-    A log begins with its first entry, and exists until it is dropped or expires. During that time a position is never
-    used twice, even after the entries before it were discarded. A log that begins again counts from 1 again: a reader
-    whose position is beyond `last` knows that the log it read has ended.
+    A log begins with its first entry or with `claim`, and exists until it is dropped or expires. During that time a
+    position is never used twice, even after the entries before it were discarded. A log that begins again counts from 1
+    again: a reader whose position is beyond `last` knows that the log it read has ended.
     """
 
     async def append(
-        self, log: str, entries: Sequence[bytes], ttl: float | None = None, keep: int | None = None
-    ) -> int:
-        """Append entries, in order and without others between them; return the position of the last.
+        self,
+        log: str,
+        entries: Sequence[bytes],
+        ttl: float | None = None,
+        keep: int | None = None,
+        *,
+        writer: str | None = None,
+        close: bool = False,
+    ) -> int | None:
+        """Append entries, in order and without others between them, and wake the followers; the position of the last.
+
+        None, without any effect, if the log was closed, or if `writer` is given and another writer has claimed it.
+        `close` lets nothing be appended after these entries, until the log is gone: of several that close it, one wins.
 
         The time to live is that of the whole log, and starts again with every append. Without entries, only that
-        happens, and only if the log exists. `keep` (1 or more) discards all but the newest entries.
+        happens, and only if the log exists; the position is that of the newest entry, or 0. `keep` (1 or more) discards
+        all but the newest entries.
+        """
+        ...
+
+    async def claim(self, log: str, writer: str, ttl: float | None = None) -> int:
+        """Make a writer the only one that may append with a name; the position of the newest entry, or 0.
+
+        The log begins if it does not exist; otherwise its time to live starts again. A claim of a closed log changes
+        nothing.
         """
         ...
 
@@ -98,69 +128,62 @@ class Logs(Protocol):
         ...
 
     async def last(self, log: str) -> int:
-        """The position of the newest entry, or 0 if the log does not exist."""
+        """The position of the newest entry, or 0 if the log does not exist or has none."""
         ...
 
     async def drop(self, log: str) -> bool:
         """Remove a log; False if it does not exist."""
         ...
 
+    async def follow(self, log: str, after: int, callback: Callable[[LogEntries], None]) -> Subscription:
+        """Call `callback` with the entries after a position, those that exist and those that come.
 
-class Subscription(Protocol):
-    """A callback subscribed to a topic."""
-
-    def close(self) -> None:
-        """Unsubscribe: after this returns, the callback is not called again. A second call does nothing."""
-        ...
-
-
-class Bus(Protocol):
-    """Messages to the current subscribers in all processes that share the store.
-
-    A subscriber gets each message at most once, and the messages of one publisher in the order they were published.
-    Messages are not kept for later subscribers, and a process that is suspended for long may miss some: a user of the
-    bus must be able to recover, for example by reading the state that a message announced.
-    """
-
-    async def publish(self, topic: str, message: bytes) -> None:
-        """Send a message to all subscribers of a topic, including those in this process."""
-        ...
-
-    async def subscribe(self, topic: str, callback: Callable[[bytes], None]) -> Subscription:
-        """Call `callback` with each message published after this returns, on the event loop that runs now.
-
-        It is never called from within `publish`. An exception that it raises is logged, and affects no other message.
+        It gets each entry once and in order, as long as none is discarded before it was read: then the positions have a
+        gap. It is called on the event loop that runs now, never from within `append` or `follow`, and not with an empty
+        sequence. The log need not exist yet; one that begins again is followed from its beginning, so that positions
+        start again at 1. While the store is unavailable nothing is delivered, and afterwards what was missed. An
+        exception of the callback is logged, and affects no other entry.
         """
         ...
 
 
-class Leases(Protocol):
-    """Names that at most one owner holds at a time; an owner that does not renew its lease loses it.
+class Groups(Protocol):
+    """Sets of names whose members expire one by one."""
 
-    A lease is not a lock on work that is already running: an owner whose lease has expired must stop by itself.
-    """
-
-    async def acquire(self, name: str, owner: str, ttl: float) -> bool:
-        """Acquire a free name, or renew the owner's own lease; False while another owner holds it."""
+    async def join(self, group: str, member: str, ttl: float, most: int) -> bool:
+        """Add a member, or renew its time to live; False, without any effect, if there are `most` others already."""
         ...
 
-    async def release(self, name: str, owner: str) -> bool:
-        """Release a name; False, without any effect, if this owner does not hold it."""
+    async def leave(self, group: str, member: str) -> bool:
+        """Remove a member; False if there is no such member."""
         ...
 
-    async def holder(self, name: str) -> str | None:
-        """The current owner of a name, or None."""
+    async def oldest(self, group: str) -> tuple[str, float] | None:
+        """The member that expires first, and the seconds until then; None for a group without members."""
+        ...
+
+    async def members(self, group: str, limit: int) -> list[str]:
+        """Up to `limit` members, those that expire first."""
         ...
 
 
-class Store(Entries, Logs, Bus, Leases, Protocol):
-    """Entries, logs, bus and leases together; their names are separate."""
+class Buckets(Protocol):
+    """Token buckets: each is refilled at a steady rate, up to its size."""
 
-    async def drop_prefix(self, prefix: str) -> None:
-        """Remove all entries and logs whose names have a prefix; leases are kept.
+    async def take(self, bucket: str, rate: float, size: float, tokens: float = 1.0) -> float:
+        """Take tokens from a bucket, which is full at first; 0.0, or the seconds to wait, if nothing was taken.
 
-        This is not atomic: other callers may see it half done, and names added meanwhile may stay.
+        `rate` is the number of tokens that are added in a second, `size` the most that it holds.
         """
+        ...
+
+
+class Store(Entries, Logs, Groups, Buckets, Protocol):
+    """Entries, logs, groups and buckets together; their names are separate."""
+
+    @property
+    def shared(self) -> bool:
+        """True if other processes may use the same store; False lets a server skip what only they need."""
         ...
 
     async def close(self) -> None:

@@ -14,19 +14,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from .bus import LocalBus, TopicSubscriber
-from .contract import StoreClosed, StoreError, Subscription
-from .sorted_names import prefix_end
+from . import sqlite_logs, token_bucket
+from .contract import LogEntries, StoreClosed, StoreError, Subscription
+from .followers import Follower, Followers
 from .sqlite_file import connect, prepare
-from .sqlite_writer import FORKED, WriterThread
+from .sqlite_writer import FORKED, WriterThread, store_error
 
 _NEVER = float("inf")
-
-POLL = 0.04
-"""Seconds between two checks for messages of other processes, while there are subscribers."""
-
-MESSAGE_SECONDS = 30.0
-"""Seconds for which a message is kept; a process that is suspended for longer misses it."""
 
 _PRUNE_EVERY = 1.0
 _MAX_PRUNED = 200
@@ -36,10 +30,15 @@ class SqliteStore:
     """Store in one file on a local disk. Times are of the wall clock, since they must survive the process.
 
     The file is created with the store, readable by its owner only. Acknowledged changes survive the end of the
-    process; a power failure may lose the newest ones, and leaves the file intact.
+    process; a power failure may lose the newest ones, and leaves the file intact. If `durable` is False it may damage
+    the file, and no operation waits for the disk: for a file that is of no use after that.
+
+    A store that is created before a fork can be used after it, in each process, unless it was used before.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, durable: bool = True, clock: Callable[[], float] = time.time
+    ) -> None:
         self._path = os.fspath(path)
         prepare(self._path)
         self._clock = clock
@@ -47,14 +46,15 @@ class SqliteStore:
         self._reading = threading.Lock()
         self._process = 0
         self._closed = False
-        self._writer = WriterThread(partial(connect, self._path), self._prune, self._deliver_new)
+        self._followers = Followers()
+        self._poller = sqlite_logs.LogPoller(self._followers, clock)
+        self._writer = WriterThread(partial(connect, self._path, durable=durable), self._prune, self._poller.check)
         self._pruned_at = clock()
-        self._bus = LocalBus()
-        # Used by the writing thread only:
-        self._new_subscribers: dict[TopicSubscriber, None] = {}
-        self._published = False
-        self._last_delivered = 0
-        self._data_version = 0
+
+    @property
+    def shared(self) -> bool:
+        """True: other processes may use the file."""
+        return True
 
     async def get(self, key: str) -> bytes | None:
         """The value of a key, or None."""
@@ -78,6 +78,11 @@ class SqliteStore:
         )
         return await self._change(sql, key, value, self._expiry(ttl), self._clock()) == 1
 
+    async def replace(self, key: str, value: bytes, ttl: float | None = None, *, expected: bytes | None = None) -> bool:
+        """Set the value and the time to live if the key exists, with the expected value."""
+        sql = "UPDATE entries SET value = ?, expires = ? WHERE key = ? AND expires > ? AND coalesce(value = ?, 1)"
+        return await self._change(sql, value, self._expiry(ttl), key, self._clock(), expected) == 1
+
     async def touch(self, key: str, ttl: float | None) -> bool:
         """Set a new time to live."""
         sql = "UPDATE entries SET expires = ? WHERE key = ? AND expires > ?"
@@ -88,23 +93,23 @@ class SqliteStore:
         sql = "DELETE FROM entries WHERE key = ? AND expires > ?"
         return await self._change(sql, key, self._clock()) == 1
 
-    async def count(self, prefix: str) -> int:
-        """The number of keys with a prefix."""
-        sql = "SELECT count(*) FROM entries WHERE key >= ? AND key < ? AND expires > ?"
-        rows = await self._query(sql, *_range(prefix), self._clock())
-        return rows[0][0]
-
-    async def keys(self, prefix: str, limit: int) -> list[str]:
-        """Keys with a prefix, sorted."""
-        sql = "SELECT key FROM entries WHERE key >= ? AND key < ? AND expires > ? ORDER BY key LIMIT ?"
-        rows = await self._query(sql, *_range(prefix), self._clock(), max(limit, 0))
-        return [key for (key,) in rows]
-
     async def append(
-        self, log: str, entries: Sequence[bytes], ttl: float | None = None, keep: int | None = None
-    ) -> int:
+        self,
+        log: str,
+        entries: Sequence[bytes],
+        ttl: float | None = None,
+        keep: int | None = None,
+        *,
+        writer: str | None = None,
+        close: bool = False,
+    ) -> int | None:
         """Append entries to a log; return the position of the last."""
-        return await self._writer.run(_append, self._clock(), log, list(entries), self._expiry(ttl), keep)
+        values = list(entries), self._expiry(ttl), keep, writer, close
+        return await self._writer.run(self._append, self._clock(), log, *values)
+
+    async def claim(self, log: str, writer: str, ttl: float | None = None) -> int:
+        """Make a writer the only one that may append with a name."""
+        return await self._writer.run(sqlite_logs.claim, self._clock(), log, writer, self._expiry(ttl))
 
     async def read(self, log: str, after: int, limit: int) -> list[tuple[int, bytes]]:
         """Entries after a position, oldest first."""
@@ -125,48 +130,46 @@ class SqliteStore:
         sql = "UPDATE logs SET name = NULL, expires = -1 WHERE name = ? AND expires > ?"
         return await self._change(sql, log, self._clock()) == 1
 
-    async def drop_prefix(self, prefix: str) -> None:
-        """Remove all entries and logs whose names have a prefix."""
-        await self._writer.run(_drop_prefix, *_range(prefix))
-
-    async def publish(self, topic: str, message: bytes) -> None:
-        """Send a message to all subscribers of a topic."""
-        await self._writer.run(self._publish, topic, message)
-
-    async def subscribe(self, topic: str, callback: Callable[[bytes], None]) -> Subscription:
-        """Call `callback` with each message from now on."""
-        subscriber = TopicSubscriber(self._bus, topic, callback)
+    async def follow(self, log: str, after: int, callback: Callable[[LogEntries], None]) -> Subscription:
+        """Call `callback` with the entries after a position."""
+        follower = Follower(self._followers, log, callback, after)
         try:
-            await self._writer.run(self._add_subscriber, subscriber)
+            await self._writer.run(self._poller.add, follower)
         except BaseException:
-            subscriber.close()
+            follower.close()
             raise
-        return subscriber
+        return follower
 
-    async def acquire(self, name: str, owner: str, ttl: float) -> bool:
-        """Acquire a free name, or renew the owner's own lease."""
-        sql = (
-            "INSERT INTO leases (name, owner, expires) VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE"
-            " SET owner = excluded.owner, expires = excluded.expires"
-            " WHERE leases.owner = excluded.owner OR leases.expires <= ?"
-        )
+    async def join(self, group: str, member: str, ttl: float, most: int) -> bool:
+        """Add a member of a group, or renew it."""
         now = self._clock()
-        return await self._change(sql, name, owner, now + ttl, now) == 1
+        return await self._writer.run(_join, now, group, member, now + ttl, most)
 
-    async def release(self, name: str, owner: str) -> bool:
-        """Release a name that this owner holds."""
-        sql = "DELETE FROM leases WHERE name = ? AND owner = ? AND expires > ?"
-        return await self._change(sql, name, owner, self._clock()) == 1
+    async def leave(self, group: str, member: str) -> bool:
+        """Remove a member of a group."""
+        sql = "DELETE FROM members WHERE name = ? AND member = ? AND expires > ?"
+        return await self._change(sql, group, member, self._clock()) == 1
 
-    async def holder(self, name: str) -> str | None:
-        """The current owner of a name, or None."""
-        rows = await self._query("SELECT owner FROM leases WHERE name = ? AND expires > ?", name, self._clock())
-        return rows[0][0] if rows else None
+    async def oldest(self, group: str) -> tuple[str, float] | None:
+        """The member that expires first, and the seconds until then."""
+        sql = "SELECT member, expires FROM members WHERE name = ? AND expires > ? ORDER BY expires LIMIT 1"
+        now = self._clock()
+        rows = await self._query(sql, group, now)
+        return (rows[0][0], rows[0][1] - now) if rows else None
+
+    async def members(self, group: str, limit: int) -> list[str]:
+        """Up to `limit` members, those that expire first."""
+        sql = "SELECT member FROM members WHERE name = ? AND expires > ? ORDER BY expires LIMIT ?"
+        return [member for (member,) in await self._query(sql, group, self._clock(), limit)]
+
+    async def take(self, bucket: str, rate: float, size: float, tokens: float = 1.0) -> float:
+        """Take tokens from a bucket, or return the seconds to wait."""
+        return await self._writer.run(_take, self._clock(), bucket, rate, size, tokens)
 
     async def close(self) -> None:
         """Finish pending operations and close the file."""
         self._closed = True
-        self._bus.clear()
+        self._followers.clear()
         with self._reading:
             if self._reader is not None and self._process == os.getpid():
                 self._reader.close()
@@ -195,41 +198,11 @@ class SqliteStore:
         except sqlite3.OperationalError:
             return await self._writer.run(_fetch, sql, parameters)
         except sqlite3.Error as problem:
-            raise StoreError(f"The store failed: {problem}") from problem
+            raise store_error(problem) from problem
 
-    def _publish(self, connection: sqlite3.Connection, topic: str, message: bytes) -> None:
-        sql = "INSERT INTO messages (topic, message, sent) VALUES (?, ?, ?)"
-        connection.execute(sql, (topic, message, self._clock()))
-        self._published = True
-
-    def _add_subscriber(self, connection: sqlite3.Connection, subscriber: TopicSubscriber) -> None:
-        self._new_subscribers[subscriber] = None
-
-    def _deliver_new(self, connection: sqlite3.Connection) -> float | None:
-        """Deliver the messages published since the last time, in any process; then add the new subscribers.
-
-        Returns the seconds until the next check. SQLite's data version changes when another connection has committed,
-        so that a check without news costs a few microseconds.
-        """
-        if self._bus:
-            (version,) = connection.execute("PRAGMA data_version").fetchone()
-            if self._published or version != self._data_version:
-                self._deliver(connection)
-            self._data_version = version
-        self._published = False
-        if self._new_subscribers:
-            if not self._bus:
-                (self._data_version,) = connection.execute("PRAGMA data_version").fetchone()
-                (self._last_delivered,) = connection.execute("SELECT coalesce(max(number), 0) FROM messages").fetchone()
-            while self._new_subscribers:
-                self._bus.add(self._new_subscribers.popitem()[0])
-        return POLL if self._bus else None
-
-    def _deliver(self, connection: sqlite3.Connection) -> None:
-        sql = "SELECT number, topic, message FROM messages WHERE number > ? ORDER BY number"
-        for number, topic, message in connection.execute(sql, (self._last_delivered,)).fetchall():
-            self._last_delivered = number
-            self._bus.deliver(topic, message)
+    def _append(self, connection: sqlite3.Connection, now: float, log: str, *values: Any) -> int | None:
+        self._poller.note(log)
+        return sqlite_logs.append(connection, now, log, *values)
 
     def _prune(self, connection: sqlite3.Connection) -> None:
         """Delete some expired rows, in the transaction of the current jobs."""
@@ -237,23 +210,12 @@ class SqliteStore:
         # The wall clock may also be set back.
         if abs(now - self._pruned_at) < _PRUNE_EVERY:
             return
-        freed = _prune_logs(connection, now)
-        for table in ("entries", "leases"):
+        freed = sqlite_logs.prune(connection, now, _MAX_PRUNED)
+        for table in ("entries", "members", "buckets"):
             sql = f"DELETE FROM {table} WHERE rowid IN (SELECT rowid FROM {table} WHERE expires <= ? LIMIT ?)"
             freed = max(freed, connection.execute(sql, (now, _MAX_PRUNED)).rowcount)
-        # The newest message stays, since its number determines the next one.
-        sql = (
-            "DELETE FROM messages WHERE number IN (SELECT number FROM messages ORDER BY number LIMIT ?)"
-            " AND sent <= ? AND number < (SELECT max(number) FROM messages)"
-        )
-        freed = max(freed, connection.execute(sql, (_MAX_PRUNED, now - MESSAGE_SECONDS)).rowcount)
         if freed < _MAX_PRUNED:
             self._pruned_at = now
-
-
-def _range(prefix: str) -> tuple[str, str | bytes]:
-    """The range of names with a prefix; in SQLite, every blob sorts after every text."""
-    return prefix, b"" if (end := prefix_end(prefix)) is None else end
 
 
 def _execute(connection: sqlite3.Connection, sql: str, parameters: tuple[Any, ...]) -> int:
@@ -264,49 +226,26 @@ def _fetch(connection: sqlite3.Connection, sql: str, parameters: tuple[Any, ...]
     return connection.execute(sql, parameters).fetchall()
 
 
-def _append(
-    connection: sqlite3.Connection, now: float, log: str, entries: list[bytes], expires: float, keep: int | None
-) -> int:
-    rows = connection.execute("SELECT id, last FROM logs WHERE name = ? AND expires > ?", (log, now)).fetchall()
-    if not rows and not entries:
-        return 0
-    if rows:
-        number, last = rows[0]
-    else:
-        # An expired log of this name may still exist; the new one is another log.
-        connection.execute("UPDATE logs SET name = NULL, expires = -1 WHERE name = ?", (log,))
-        number, last = (
-            connection.execute("INSERT INTO logs (name, last, expires) VALUES (?, 0, ?)", (log, expires)).lastrowid,
-            0,
+def _join(connection: sqlite3.Connection, now: float, group: str, member: str, expires: float, most: int) -> bool:
+    connection.execute("DELETE FROM members WHERE name = ? AND expires <= ?", (group, now))
+    renewed = connection.execute("SELECT 1 FROM members WHERE name = ? AND member = ?", (group, member)).fetchone()
+    (size,) = connection.execute("SELECT size FROM group_sizes WHERE name = ?", (group,)).fetchone() or (0,)
+    if size - (renewed is not None) >= most:
+        return False
+    sql = "UPDATE members SET expires = ? WHERE name = ? AND member = ?"
+    if renewed is None:
+        sql = "INSERT INTO members (expires, name, member) VALUES (?, ?, ?)"
+    connection.execute(sql, (expires, group, member))
+    return True
+
+
+def _take(connection: sqlite3.Connection, now: float, bucket: str, rate: float, size: float, tokens: float) -> float:
+    (expires,) = connection.execute("SELECT expires FROM buckets WHERE name = ?", (bucket,)).fetchone() or (now,)
+    full_at, wait = token_bucket.take(expires, now, rate, size, tokens)
+    if not wait:
+        sql = (
+            "INSERT INTO buckets (name, expires) VALUES (?, ?)"
+            " ON CONFLICT (name) DO UPDATE SET expires = excluded.expires"
         )
-    first, last = last + 1, last + len(entries)
-    connection.executemany(
-        "INSERT INTO events (log, position, entry) VALUES (?, ?, ?)",
-        [(number, position, entry) for position, entry in enumerate(entries, first)],
-    )
-    connection.execute("UPDATE logs SET last = ?, expires = ? WHERE id = ?", (last, expires, number))
-    if keep is not None:
-        connection.execute("DELETE FROM events WHERE log = ? AND position <= ?", (number, last - keep))
-    return last
-
-
-def _drop_prefix(connection: sqlite3.Connection, start: str, end: str | bytes) -> None:
-    connection.execute("DELETE FROM entries WHERE key >= ? AND key < ?", (start, end))
-    connection.execute("UPDATE logs SET name = NULL, expires = -1 WHERE name >= ? AND name < ?", (start, end))
-
-
-def _prune_logs(connection: sqlite3.Connection, now: float) -> int:
-    """Delete entries of expired logs, and the logs that have none left."""
-    left = _MAX_PRUNED
-    ended = connection.execute("SELECT id FROM logs WHERE expires <= ? LIMIT ?", (now, left)).fetchall()
-    for (log,) in ended:
-        left -= connection.execute(
-            "DELETE FROM events WHERE log = ? AND position IN"
-            " (SELECT position FROM events WHERE log = ? ORDER BY position LIMIT ?)",
-            (log, log, left),
-        ).rowcount
-        if left <= 0:
-            return _MAX_PRUNED
-        connection.execute("DELETE FROM logs WHERE id = ?", (log,))
-        left -= 1
-    return _MAX_PRUNED - left
+        connection.execute(sql, (bucket, full_at))
+    return wait

@@ -11,7 +11,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from .contract import StoreClosed, StoreError
+from .contract import StoreClosed, StoreError, StoreUnavailable
+from .sqlite_file import BUSY_LOCK_SECONDS, JOB_LOCK_SECONDS, is_busy
 
 logger = logging.getLogger("dovetail")
 
@@ -57,6 +58,8 @@ class WriterThread:
         self._thread: threading.Thread | None = None
         self._process = 0
         self._closed = False
+        self._is_locked = False
+        """The last transaction could not begin; used by the thread only."""
 
     async def run(self, work: Callable[..., T], *arguments: Any) -> T:
         """Run `work(connection, *arguments)` and commit; its changes are rolled back if it raises."""
@@ -73,7 +76,7 @@ class WriterThread:
         try:
             return await future
         except sqlite3.Error as problem:
-            raise StoreError(f"The store failed: {problem}") from problem
+            raise store_error(problem) from problem
 
     async def close(self) -> None:
         """Finish the waiting jobs and end the thread; a second call only waits."""
@@ -89,7 +92,7 @@ class WriterThread:
         try:
             connection = self._connect()
         except sqlite3.Error as problem:
-            raise StoreError(f"The store failed: {problem}") from problem
+            raise store_error(problem) from problem
         # A daemon thread, because a program that never closes its store must still be able to exit.
         self._thread = threading.Thread(target=self._work, args=(connection,), name="dovetail-store", daemon=True)
         self._process = os.getpid()
@@ -103,10 +106,15 @@ class WriterThread:
             jobs = [job for job in batch if job is not None]
             ended = len(jobs) < len(batch)
             outcomes = self._commit(connection, jobs) if jobs else []
+            if jobs and self._is_locked:
+                # Nothing was committed, so that nobody has to wait for what follows a commit.
+                _set_results(jobs, outcomes)
+                jobs, outcomes = [], []
             try:
                 wait = self._after_commit(connection)
-            except Exception:
-                logger.exception("The store could not be checked for messages; trying again")
+            except Exception as problem:
+                if not is_busy(problem):
+                    logger.exception("The store could not be checked for new entries; trying again")
                 wait = _RETRY_SECONDS
             _set_results(jobs, outcomes)
         connection.close()
@@ -125,7 +133,7 @@ class WriterThread:
     def _commit(self, connection: sqlite3.Connection, jobs: list[_Job]) -> list[_JobOutcome]:
         working = False
         try:
-            connection.execute("BEGIN IMMEDIATE")
+            self._begin(connection)
             working = True
             outcomes = [_JobOutcome(job.future, job.work(connection, *job.arguments), None) for job in jobs]
             working = False
@@ -138,6 +146,28 @@ class WriterThread:
                 # One of the jobs failed. Run each in its own transaction, so that only that one fails.
                 return [outcome for job in jobs for outcome in self._commit(connection, [job])]
             return [_JobOutcome(job.future, None, problem) for job in jobs]
+
+    def _begin(self, connection: sqlite3.Connection) -> None:
+        """Begin a transaction, or fail if another process holds the lock for too long."""
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            self._set_locked(connection, locked=True)
+            raise
+        self._set_locked(connection, locked=False)
+
+    def _set_locked(self, connection: sqlite3.Connection, *, locked: bool) -> None:
+        if locked != self._is_locked:
+            self._is_locked = locked
+            seconds = BUSY_LOCK_SECONDS if locked else JOB_LOCK_SECONDS
+            connection.execute(f"PRAGMA busy_timeout = {round(seconds * 1000)}")
+
+
+def store_error(problem: sqlite3.Error) -> StoreError:
+    """The error of a store for an error of SQLite."""
+    if is_busy(problem):
+        return StoreUnavailable(f"Another process kept the file of the store locked: {problem}")
+    return StoreError(f"The store failed: {problem}")
 
 
 def _rollback(connection: sqlite3.Connection) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush, heapreplace
+from heapq import heapify, heappop, heappush, heapreplace, nsmallest
 from typing import Generic, TypeVar
-
-from .sorted_names import SortedNames
 
 NEVER = float("inf")
 _REMOVED = float("-inf")
@@ -36,11 +34,10 @@ class TtlTable(Generic[T]):
     one. So renewing costs nothing, which matters because every request renews its session.
     """
 
-    __slots__ = ("_heap", "_items", "_names", "_removed")
+    __slots__ = ("_heap", "_items", "_removed")
 
     def __init__(self) -> None:
         self._items: dict[str, _Item[T]] = {}
-        self._names = SortedNames()
         self._heap: list[_Item[T]] = []
         self._removed = 0
 
@@ -55,12 +52,10 @@ class TtlTable(Generic[T]):
     def set(self, name: str, value: T, expires: float) -> None:
         """Set a value, replacing an existing one."""
         item = self._items.get(name)
-        if item is None:
-            self._names.add(name)
-        elif self._renewable(item, expires):
-            item.value, item.expires = value, expires
-            return
-        else:
+        if item is not None:
+            if self._renewable(item, expires):
+                item.value, item.expires = value, expires
+                return
             self._mark_removed(item)
         item = self._items[name] = _Item(name, value, expires)
         if expires != NEVER:
@@ -82,43 +77,53 @@ class TtlTable(Generic[T]):
         item = self._items.pop(name, None)
         if item is None:
             return None
-        self._names.remove(name)
         value = None if item.expires <= now else item.value
         self._mark_removed(item)
         return value
 
-    def count(self, prefix: str, now: float) -> int:
-        """The number of names with a prefix."""
-        self.sweep(now, len(self._heap))
-        return self._names.count(prefix)
+    def first(self, now: float) -> tuple[str, float] | None:
+        """The name of the item that expires first, and its time; None if no item expires."""
+        self.sweep(now)
+        heap = self._heap
+        while heap and heap[0].due != heap[0].expires:
+            self._update_first()
+        return (heap[0].name, heap[0].expires) if heap else None
 
-    def with_prefix(self, prefix: str, now: float, limit: int | None = None) -> list[str]:
-        """The names with a prefix, at most `limit`."""
-        self.sweep(now, len(self._heap))
-        return self._names.with_prefix(prefix, limit)
+    def names(self, now: float, limit: int) -> list[str]:
+        """The names of up to `limit` items, those that expire first."""
+        live = ((item.expires, item.name) for item in self._items.values() if item.expires > now)
+        return [name for _, name in nsmallest(limit, live)]
 
-    def sweep(self, now: float, limit: int) -> None:
+    def sweep(self, now: float, limit: int | None = None) -> None:
         """Free expired items; at most `limit` are examined."""
         heap = self._heap
         if not heap or heap[0].due > now:
             return
-        while heap and heap[0].due <= now and limit > 0:
-            limit -= 1
+        left = len(heap) if limit is None else limit
+        while heap and heap[0].due <= now and left > 0:
+            left -= 1
             item = heap[0]
-            if item.expires == _REMOVED:
-                self._removed -= 1
-            elif item.expires <= now:
+            if item.expires != _REMOVED and item.expires <= now:
                 del self._items[item.name]
-                self._names.remove(item.name)
+                heappop(heap)
             else:
-                item.due = item.expires
-                if item.due != NEVER:
-                    heapreplace(heap, item)
-                    continue
-            heappop(heap)
+                self._update_first()
         if not self._items:
             # A dictionary that was emptied keeps its memory.
             self._items = {}
+
+    def _update_first(self) -> None:
+        """Move the first item of the heap to its present place, or remove it from there."""
+        item = self._heap[0]
+        if item.expires == _REMOVED:
+            self._removed -= 1
+            heappop(self._heap)
+        elif item.expires == NEVER:
+            item.due = NEVER
+            heappop(self._heap)
+        else:
+            item.due = item.expires
+            heapreplace(self._heap, item)
 
     @staticmethod
     def _renewable(item: _Item[T], expires: float) -> bool:

@@ -6,6 +6,7 @@ as bytes of JSON, however the transport delimits it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from dovetail.wire.codec import Decoded
@@ -17,7 +18,16 @@ if TYPE_CHECKING:
     from dovetail.types.tools import Tool
 
 MAX_LINE = 16 * 1024 * 1024
-"""The longest line that is accepted; a longer one is dropped while it arrives, and answered with an error."""
+"""The longest message that a server accepts over stdio and sockets.
+
+A longer one is dropped while it arrives, and answered with an error.
+"""
+
+MAX_RECEIVED = 64 * 1024 * 1024
+"""The longest message that a client accepts from its server, over every transport."""
+
+MESSAGE_LIMIT_OPTION = "max_message_bytes"
+"""The option of a client that sets another limit; errors name it."""
 
 HIGH_WATER = 256 * 1024
 """Above this many unsent bytes a channel is congested."""
@@ -127,6 +137,27 @@ class Channel(Sender, Reader, Protocol):
     """One connection that carries messages both ways; it is opened at most once and closed by its opener."""
 
 
+class ProgramChannel:
+    """Base class of channels to a program that the client has started, and whose stderr it may hold back at first."""
+
+    @property
+    def has_read_input(self) -> bool:
+        """True if the program may have read what it was sent."""
+        raise NotImplementedError
+
+    def explain(self, problem: str) -> str:
+        """The text of an error about the program, with the last lines that it wrote."""
+        raise NotImplementedError
+
+    def started(self) -> None:
+        """The handshake is done: drop the lines of stderr that were held back, and pass on the later ones."""
+        raise NotImplementedError
+
+    def start_cancelled(self) -> None:
+        """Pass on the lines of stderr that were held back, unless the handshake was done."""
+        raise NotImplementedError
+
+
 class RequestChannel:
     """Base class of the client's channels over HTTP, where every message is a POST of its own.
 
@@ -144,6 +175,9 @@ class RequestChannel:
 
     ended_session: str | None = None
     """The session that the server has ended and that no other has followed yet, where the channel has sessions."""
+
+    on_interrupted: Callable[[], None] | None = None
+    """Called when messages that belong to no request may have been lost: the session has ended, or their stream."""
 
     def withdraw(self, id: Id) -> bool:
         """Cancel a request by closing its connection; False where a cancellation has to be sent instead."""

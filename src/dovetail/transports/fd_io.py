@@ -43,3 +43,17 @@ def enlarge_pipe(fd: int) -> None:
         with contextlib.suppress(OSError):
             if fcntl.fcntl(fd, fcntl.F_GETPIPE_SZ) < _ENLARGED_SIZE:
                 fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _ENLARGED_SIZE)
+
+
+def unread_bytes(fd: int) -> int:
+    """Bytes in a pipe, given its write end, that no process has read; 0 where the system cannot tell."""
+    if sys.platform != "linux":
+        return 0
+    import fcntl
+    import struct
+    import termios
+
+    try:
+        return struct.unpack("i", fcntl.ioctl(fd, termios.FIONREAD, struct.pack("i", 0)))[0]
+    except OSError:
+        return 0

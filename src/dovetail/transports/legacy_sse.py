@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from urllib.parse import urljoin
 
@@ -11,12 +12,20 @@ from dovetail.protocol.headers import standard_headers
 from dovetail.protocol.revisions import Revision
 from dovetail.transports.http.client.channel import decode_sent
 from dovetail.transports.http.contract import ClientResponse
-from dovetail.transports.http.requester import HttpRequester, media_type, origin, read_error, unexpected_content
+from dovetail.transports.http.redelivery import TRY_AGAIN_STATUSES, NotAccepted, deliver
+from dovetail.transports.http.requester import (
+    HttpRequester,
+    media_type,
+    origin,
+    read_error,
+    retry_after,
+    unexpected_content,
+)
 from dovetail.wire.jsonrpc import Id, Notification, Request
 from dovetail.wire.sse import Event, EventParser, EventTooLong
 
 from .backpressure import ReadGate, UnsentBytes
-from .base import MAX_LINE, Receiver, RequestChannel
+from .base import MAX_RECEIVED, MESSAGE_LIMIT_OPTION, Receiver, RequestChannel
 from .ordered_sender import OrderedSender
 
 logger = logging.getLogger("dovetail")
@@ -29,6 +38,10 @@ DELIVER_SECONDS = 30.0
 
 CLOSE_SECONDS = 1.0
 
+MAX_SKIPPED = 64 * 1024
+SKIP_SECONDS = 5.0
+"""Bytes and seconds of the body of an accepted POST, which means nothing here; then the connection is closed."""
+
 _GET = {"accept": "text/event-stream"}
 _POST = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
 _INITIALIZED = "notifications/initialized"
@@ -37,7 +50,7 @@ _INITIALIZED = "notifications/initialized"
 class LegacySseChannel(RequestChannel):
     """Channel over HTTP+SSE; it is lost when its SSE stream ends."""
 
-    def __init__(self, requester: HttpRequester, max_event: int = MAX_LINE) -> None:
+    def __init__(self, requester: HttpRequester, max_event: int = MAX_RECEIVED) -> None:
         self._requester = requester
         self._max_event = max_event
         self._parser = EventParser(max_event)
@@ -74,7 +87,7 @@ class LegacySseChannel(RequestChannel):
             raise ConnectionLost(f"{self._requester.url} did not say where messages go") from None
         except EventTooLong as problem:
             response.close()
-            raise InvalidAnswer(str(problem)) from None
+            raise InvalidAnswer(f"{problem} ({MESSAGE_LIMIT_OPTION})") from None
         except BaseException:
             response.close()
             raise
@@ -165,7 +178,7 @@ class LegacySseChannel(RequestChannel):
                 await self._gate.wait_open()
         except EventTooLong as problem:
             self._handle(problem.events)
-            reason = str(problem)
+            reason = f"{problem} ({MESSAGE_LIMIT_OPTION})"
         except DovetailError as problem:
             reason = str(problem)
         finally:
@@ -199,10 +212,9 @@ class LegacySseChannel(RequestChannel):
         message, line = item
         method = None if message is None else message.method
         try:
-            async with asyncio.timeout(DELIVER_SECONDS):
-                error = await self._post(message, None, line)
-            if error is not None:
-                logger.warning("The server did not accept %s: %s", method or "an answer", error)
+            await deliver(lambda: self._post_once(message, line), DELIVER_SECONDS)
+        except NotAccepted as problem:
+            logger.warning("The server did not accept %s: %s", method or "an answer", problem)
         except (DovetailError, TimeoutError) as problem:
             why = str(problem) or "the server does not accept it"
             logger.warning("%s could not be sent: %s", method or "An answer", why)
@@ -211,20 +223,30 @@ class LegacySseChannel(RequestChannel):
             if method == _INITIALIZED:
                 self._initialized.set()
 
-    async def _post(
-        self, message: Request | Notification | None, id: Id | None, line: bytes
-    ) -> bytes | Exception | None:
-        """Post a message: None where the server accepted it (the answer comes as an event), else its error."""
+    async def _post_once(self, message: Notification | None, line: bytes) -> None:
+        response = await self._send(message, line)
+        try:
+            if response.status >= 300:
+                text = str(await read_error(response, self._endpoint, None, self._max_event))
+                later = response.status in TRY_AGAIN_STATUSES
+                raise NotAccepted(text, try_again=later, retry_after=retry_after(response))
+            await _skip_body(response)
+        finally:
+            response.close()
+
+    async def _send(self, message: Request | Notification | None, line: bytes) -> ClientResponse:
         headers = dict(_POST)
         if message is not None:
             name = None if self._revision is None else self._revision.name
             headers.update(standard_headers(message.method, message.params, name))
-        response = await self._requester.send("POST", headers, line, self._endpoint)
+        return await self._requester.send("POST", headers, line, self._endpoint)
+
+    async def _post(self, message: Request, id: Id, line: bytes) -> bytes | Exception | None:
+        """Post a request: None where the server accepted it (the answer comes as an event), else its error."""
+        response = await self._send(message, line)
         try:
             if response.status < 300:
-                # Read to its end, so that the connection can be used again.
-                while await response.chunk():
-                    pass
+                await _skip_body(response)
                 return None
             return await read_error(response, self._endpoint, id, self._max_event)
         finally:
@@ -232,3 +254,12 @@ class LegacySseChannel(RequestChannel):
 
     def _sent(self, size: int) -> None:
         self._unsent.remove(size)
+
+
+async def _skip_body(response: ClientResponse) -> None:
+    """Read a short body to its end, so that the connection can be used again; a longer one is closed by the caller."""
+    size = 0
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(SKIP_SECONDS):
+            while size <= MAX_SKIPPED and (chunk := await response.chunk()):
+                size += len(chunk)

@@ -33,6 +33,7 @@ class LineSource(Protocol):
     def pause(self) -> None: ...
     def resume(self) -> None: ...
     def read_available(self) -> None: ...
+    def skip_available(self) -> None: ...
     def discard(self) -> None: ...
     def stop(self) -> None: ...
 
@@ -75,6 +76,11 @@ class BufferedSource:
         """Go on reading, so that the writer does not block, but deliver nothing any more."""
         self._discarding, self._held = True, []
         self.resume()
+
+    def skip_available(self) -> None:
+        """Drop what has been read already: lines that were held back, and the beginning of the next."""
+        self._held = []
+        self._splitter.end()
 
     def _pause_reading(self) -> None:
         raise NotImplementedError
@@ -143,6 +149,14 @@ class PolledSource(BufferedSource):
         while self._held and not self._paused:
             self._deliver([])
         self._end(None)
+
+    def skip_available(self) -> None:
+        """Drop what has arrived already, up to a bound and without waiting, and what has been read."""
+        with contextlib.suppress(OSError):
+            for _ in range(_MAX_AVAILABLE_CHUNKS):
+                if not os.read(self._fd, _CHUNK):
+                    break
+        super().skip_available()
 
     def stop(self) -> None:
         """Read no more; the descriptor stays open for its owner to close."""

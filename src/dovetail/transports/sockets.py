@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, cast
 from dovetail.protocol.errors import ConnectionLost, LocalError
 from dovetail.wire.lines import TooLong
 
-from .base import MAX_LINE, Receiver
+from .base import MAX_LINE, MAX_RECEIVED, Receiver
 from .line_channel import LineChannel
 from .line_sink import BatchingSink
 from .line_source import BufferedSource, OnEnd, OnLine
@@ -37,7 +37,7 @@ A socket that is closed with something unread in it breaks the connection, and w
 _TLS_END_SECONDS = 2.0
 
 
-async def connect_unix(path: str | os.PathLike[str], *, max_line: int = MAX_LINE) -> SocketChannel:
+async def connect_unix(path: str | os.PathLike[str], *, max_line: int = MAX_RECEIVED) -> SocketChannel:
     """A channel to the server that listens at a Unix socket."""
     if sys.platform == "win32":
         raise LocalError("Unix sockets need an operating system that has them")
@@ -61,7 +61,7 @@ async def connect_tcp(
     port: int,
     *,
     ssl: SSLContext | None = None,
-    max_line: int = MAX_LINE,
+    max_line: int = MAX_RECEIVED,
     timeout: float = CONNECT_SECONDS,
 ) -> SocketChannel:
     """A channel to the server that listens at a TCP port."""

@@ -18,7 +18,7 @@ from dovetail.types.errors import missing_extra
 from dovetail.wire.lines import TooLong
 
 from .backpressure import ReadGate, UnsentBytes
-from .base import MAX_LINE, Receiver
+from .base import MAX_LINE, MAX_RECEIVED, MESSAGE_LIMIT_OPTION, Receiver
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SUBPROTOCOL = "mcp"
 
-NORMAL, GOING_AWAY, UNSUPPORTED_DATA = 1000, 1001, 1003
+NORMAL, GOING_AWAY, UNSUPPORTED_DATA, TOO_BIG = 1000, 1001, 1003, 1009
 """Codes of close frames (RFC 6455, section 7.4.1)."""
 
 _CLOSE_SECONDS = 2.0
@@ -159,7 +159,7 @@ class FrameChannel:
                 if len(line) <= self._max_message:
                     receiver.received(line)
                 else:
-                    receiver.overlong(TooLong(len(line), line[:_ENDS], line[-_ENDS:]))
+                    receiver.overlong(TooLong(len(line), line[:_ENDS], line[-_ENDS:], self._max_message))
                 frames += 1
                 if frames % _FRAMES_PER_TURN == 0:
                     await asyncio.sleep(0)
@@ -239,7 +239,7 @@ async def connect_websocket(
     headers: Mapping[str, str] | None = None,
     ssl: SSLContext | None = None,
     proxy: str | Literal[True] | None = None,
-    max_message: int = MAX_LINE,
+    max_message: int = MAX_RECEIVED,
     open_timeout: float = 10.0,
     ping_interval: float | None = 20.0,
     ping_timeout: float | None = 20.0,
@@ -286,7 +286,7 @@ async def connect_websocket(
 class WebSocketChannel(FrameChannel):
     """The client's side, over a connection of the `websockets` library, which closes at messages that are too long."""
 
-    def __init__(self, connection: ClientConnection, max_message: int = MAX_LINE) -> None:
+    def __init__(self, connection: ClientConnection, max_message: int = MAX_RECEIVED) -> None:
         super().__init__(max_message)
         self._connection = connection
         self.headers = _headers(connection.response)
@@ -298,6 +298,9 @@ class WebSocketChannel(FrameChannel):
         try:
             return await self._connection.recv()
         except ConnectionClosed as closed:
+            if closed.rcvd is None and closed.sent is not None and closed.sent.code == TOO_BIG:
+                limit = f"{self._max_message} bytes ({MESSAGE_LIMIT_OPTION})"
+                raise _Ended(f"the server sent a message of more than {limit}") from None
             said = closed.rcvd or closed.sent
             code, reason = (said.code, said.reason) if said is not None else (None, None)
             raise _Ended(_close_text(code, reason)) from None

@@ -1,17 +1,50 @@
 """Identity and capabilities of clients and servers."""
 
-from typing import Any, Literal
+import os
+from typing import TYPE_CHECKING, Any, Literal, overload
 
+from .media_files import MediaMeta
 from .serialization import Value
 
 
-class Icon(Value):
-    """An icon of a server, a tool, a resource or a prompt."""
+class Icon(Value, metaclass=MediaMeta):
+    """An icon of a server, a tool, a resource or a prompt.
+
+    `Icon(path=…)` reads a file and makes a `data:` URI of it.
+    """
 
     src: str
     mime_type: str | None = None
     sizes: list[str] | None = None
     theme: Literal["light", "dark"] | None = None
+
+    if TYPE_CHECKING:  # the second form is that of the metaclass
+
+        @overload
+        def __init__(
+            self,
+            src: str,
+            mime_type: str | None = None,
+            sizes: list[str] | None = None,
+            theme: Literal["light", "dark"] | None = None,
+            *,
+            meta: dict[str, Any] | None = None,
+            extra: dict[str, Any] = ...,
+        ) -> None: ...
+
+        @overload
+        def __init__(
+            self,
+            *,
+            path: str | os.PathLike[str],
+            mime_type: str | None = None,
+            sizes: list[str] | None = None,
+            theme: Literal["light", "dark"] | None = None,
+            meta: dict[str, Any] | None = None,
+            extra: dict[str, Any] = ...,
+        ) -> None: ...
+
+        def __init__(self, *args: Any, **fields: Any) -> None: ...
 
 
 class Implementation(Value):

@@ -1,11 +1,13 @@
 """Content blocks, and contents of resources."""
 
+import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import msgspec
 
 from .capabilities import Icon
+from .media_files import MediaMeta, data_uri
 from .serialization import UntaggedUnion, Value
 
 Role = Literal["user", "assistant"]
@@ -26,20 +28,51 @@ class Text(Value, tag="text"):
     annotations: Annotations | None = None
 
 
-class Image(Value, tag="image"):
-    """An image; its bytes are base64 on the wire."""
+class Media(Value, metaclass=MediaMeta):
+    """Bytes of a media type, base64 on the wire: an `Image` or an `Audio`."""
 
     data: bytes
     mime_type: str
     annotations: Annotations | None = None
 
+    if TYPE_CHECKING:  # the second form is that of the metaclass
 
-class Audio(Value, tag="audio"):
-    """A sound; its bytes are base64 on the wire."""
+        @overload
+        def __init__(
+            self,
+            data: bytes,
+            mime_type: str,
+            annotations: Annotations | None = None,
+            *,
+            meta: dict[str, Any] | None = None,
+            extra: dict[str, Any] = ...,
+        ) -> None: ...
 
-    data: bytes
-    mime_type: str
-    annotations: Annotations | None = None
+        @overload
+        def __init__(
+            self,
+            *,
+            path: str | os.PathLike[str],
+            mime_type: str | None = None,
+            annotations: Annotations | None = None,
+            meta: dict[str, Any] | None = None,
+            extra: dict[str, Any] = ...,
+        ) -> None: ...
+
+        def __init__(self, *args: Any, **fields: Any) -> None: ...
+
+    @property
+    def data_uri(self) -> str:
+        """The bytes as a `data:` URI, which an `Icon` or a web page takes."""
+        return data_uri(self.data, self.mime_type)
+
+
+class Image(Media, tag="image"):
+    """An image; `Image(path=…)` reads a file, and knows the media type by its suffix."""
+
+
+class Audio(Media, tag="audio"):
+    """A sound; `Audio(path=…)` reads a file, and knows the media type by its suffix."""
 
 
 class ResourceLink(Value, tag="resource_link"):

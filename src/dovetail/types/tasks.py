@@ -1,10 +1,17 @@
-"""Tasks of revision 2025-11-25: requests whose result is fetched later."""
+"""Tasks: requests whose result is fetched later, as in core (2025-11-25) and as an extension (2026-07-28)."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
+from .base import Result
 from .serialization import Value
+
+TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
+"""The extension of 2026-07-28."""
+
+RELATED_TASK = "io.modelcontextprotocol/related-task"
+"""Key in the `_meta` of messages that belong to a task (2025-11-25 only)."""
 
 TaskStatus = Literal["working", "input_required", "completed", "failed", "cancelled"]
 
@@ -56,3 +63,31 @@ class ListTasksResult(Value):
 
     tasks: list[Task] = msgspec.field(default_factory=list[Task])
     next_cursor: str | None = None
+
+
+class ExtensionTask(Result, kw_only=True):
+    """State of a task of the extension; no `ttl_ms` means for ever."""
+
+    task_id: str
+    status: TaskStatus
+    created_at: str
+    last_updated_at: str
+    ttl_ms: int | None
+    status_message: str | None = None
+    poll_interval_ms: int | None = None
+
+
+class CreatedTask(ExtensionTask):
+    """First result of a request that became a task (`resultType` is "task")."""
+
+
+class DetailedTask(ExtensionTask):
+    """Result of `tasks/get`, and params of `notifications/tasks`: the state with what its status calls for.
+
+    The members are plain objects: each input request is one of the mrtr set, and the result is that of the original
+    request.
+    """
+
+    input_requests: dict[str, Any] | None = None
+    result: dict[str, Any] | None = None
+    error: dict[str, Any] | None = None

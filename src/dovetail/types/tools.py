@@ -1,6 +1,6 @@
 """Tools: definitions, calls and results."""
 
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 import msgspec
 
@@ -9,6 +9,14 @@ from .capabilities import Icon
 from .content import Content, Text
 from .serialization import Value, local_field
 from .tasks import TaskMetadata
+
+if TYPE_CHECKING:
+    # Only for type checkers, whose `typing_extensions` is built in: a result without a type is one of Any.
+    from typing_extensions import TypeVar
+
+    T_co = TypeVar("T_co", covariant=True, default=Any)
+else:
+    T_co = TypeVar("T_co", covariant=True)
 
 DATA_MARK = "dovetail/data"
 """Key in the `_meta` of a result that says where the bare value is: "wrapped", "json" or "text"."""
@@ -57,8 +65,8 @@ class CallToolParams(RetriedParams):
     task: TaskMetadata | None = None
 
 
-class CallToolResult(Result):
-    """Result of `tools/call`.
+class CallToolResult(Result, Generic[T_co]):
+    """Result of `tools/call`; `CallToolResult[Book]` has the type of `data`.
 
     `structured_content` is the bare value that the tool returned where Dovetail makes the result, and the value
     from the wire where Dovetail reads one; `data` is the bare value in both cases.
@@ -69,6 +77,10 @@ class CallToolResult(Result):
     is_error: bool | None = False
     wrapped: bool = msgspec.field(default=False, name=local_field("wrapped"))
     """The output schema is not of an object, so that revisions that require one get `{"result": value}`."""
+    wrapped_by_schema: bool = msgspec.field(default=False, name=local_field("wrapped_by_schema"))
+    """A result that was read is `{"result": value}`, as the output schema of its tool says."""
+    converted: Any = msgspec.field(default=msgspec.UNSET, name=local_field("converted"))
+    """The value as the type that the caller asked for, if it did."""
 
     @property
     def text(self) -> str:
@@ -76,11 +88,16 @@ class CallToolResult(Result):
         return "\n".join(block.text for block in self.content if isinstance(block, Text))
 
     @property
-    def data(self) -> Any:
+    def data(self) -> T_co:
         """The value that the tool returned, bare on every revision; None if it returned only content."""
+        return self.bare_value() if self.converted is msgspec.UNSET else self.converted
+
+    def bare_value(self) -> Any:
+        """The value that the tool returned, as JSON."""
         structured = self.structured_content
         if structured is not msgspec.UNSET:
-            if _is_wrapped(self.meta) and isinstance(structured, dict) and "result" in structured:
+            wrapped = self.wrapped_by_schema or _is_wrapped(self.meta)
+            if wrapped and isinstance(structured, dict) and "result" in structured:
                 return cast("dict[str, Any]", structured)["result"]
             return cast(Any, structured)
         mark = self.meta.get(DATA_MARK) if self.meta else None

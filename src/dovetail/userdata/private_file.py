@@ -33,6 +33,18 @@ def private_folder(folder: Path) -> None:
         raise FileUnusable(f"The folder {folder} cannot be made: {problem.strerror}") from problem
 
 
+def check_private_folder(folder: Path) -> None:
+    """Refuse a folder that is not there, is not the user's, or that others can look into."""
+    if os.name != "posix":
+        return
+    try:
+        status = folder.lstat()
+    except OSError as problem:
+        raise FileUnusable(f"The folder {folder} cannot be used: {problem.strerror}") from problem
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
+        raise FileUnusable(f"The folder {folder} is not private: see to it that only you can use it (chmod 700)")
+
+
 def read_file(path: Path) -> bytes | None:
     """Read a file; None if there is no such file."""
     try:

@@ -95,7 +95,7 @@ def _unreadable(text: bytes, problem: Exception) -> Invalid:
         reason = "not UTF-8"
     else:
         reason = str(problem)
-    return Invalid(partial.id, PARSE_ERROR, f"Parse error: {reason}", partial.reply)
+    return Invalid(partial.id, PARSE_ERROR, f"Parse error: {reason}", partial.reply, notification=partial.notification)
 
 
 def _classify(envelope: _Envelope) -> Message:
@@ -113,20 +113,24 @@ def _classify(envelope: _Envelope) -> Message:
 
 
 def _call(envelope: _Envelope, readable: Id | None) -> Message:
+    is_notification = envelope.id is _ABSENT
     if envelope.jsonrpc != "2.0":
-        return Invalid(readable, INVALID_REQUEST, 'Invalid request: "jsonrpc" must be "2.0"')
+        text = 'Invalid request: "jsonrpc" must be "2.0"'
+        return Invalid(readable, INVALID_REQUEST, text, notification=is_notification)
     method = envelope.method
     if type(method) is not str:
-        return Invalid(readable, INVALID_REQUEST, "Invalid request: the method is not a string")
+        text = "Invalid request: the method is not a string"
+        return Invalid(readable, INVALID_REQUEST, text, notification=is_notification)
     params = envelope.params
     if params is _ABSENT or params is None:
         # Some peers write params that they leave out as null.
         params = _NO_PARAMS
     elif type(params) is not dict:
-        return Invalid(readable, INVALID_REQUEST, "Invalid request: params must be an object")
+        text = "Invalid request: params must be an object"
+        return Invalid(readable, INVALID_REQUEST, text, notification=is_notification)
     if readable is not None:
         return Request(readable, method, cast(Params, params))
-    if envelope.id is _ABSENT:
+    if is_notification:
         return Notification(method, cast(Params, params))
     return Invalid(None, INVALID_REQUEST, "Invalid request: an id is a string or an integer")
 

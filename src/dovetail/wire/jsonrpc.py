@@ -57,6 +57,8 @@ class Invalid(msgspec.Struct, frozen=True):
     """It was meant as a response: it is not answered, and the request waiting for `id` fails."""
     bare: bool = False
     """It has no method, result or error, so it may have been meant as a request or as a response."""
+    notification: bool = False
+    """It has a method and no id: a notification, which is never answered (JSON-RPC 2.0, section 4.1)."""
 
 
 Message: TypeAlias = Request | Notification | Response | Failure | Invalid

@@ -14,6 +14,7 @@ class TooLong(msgspec.Struct, frozen=True):
     size: int
     head: bytes
     tail: bytes
+    limit: int | None = None
 
 
 class LineSplitter:
@@ -49,7 +50,10 @@ class LineSplitter:
         line: bytes | TooLong = piece
         if self._size or len(piece) > self._limit:
             self._append(piece)
-            line = TooLong(self._size, self._head, self._tail) if self._size > self._limit else bytes(self._buffer)
+            if self._size > self._limit:
+                line = TooLong(self._size, self._head, self._tail, self._limit)
+            else:
+                line = bytes(self._buffer)
             self._buffer, self._size = bytearray(), 0
         if isinstance(line, bytes):
             return line[:-1] if line.endswith(b"\r") else line

@@ -23,11 +23,14 @@ _TAIL_LENGTH = 512
 class PartialMessage:
     """The id and the kind of a message that cannot be parsed, as far as its outermost object shows them."""
 
-    __slots__ = ("_has_method", "_has_outcome", "_is_ambiguous", "id", "is_object")
+    __slots__ = ("_has_id", "_has_method", "_has_outcome", "_is_ambiguous", "id", "is_complete", "is_object")
 
     def __init__(self) -> None:
         self.id: Id | None = None
         self.is_object = False
+        self.is_complete = False
+        """The end of the outermost object was seen, so that no further member follows."""
+        self._has_id = False
         self._has_method = False
         self._has_outcome = False
         self._is_ambiguous = False
@@ -37,8 +40,14 @@ class PartialMessage:
         """It is a response: it has a result or an error, and no method."""
         return self._has_outcome and not self._has_method
 
+    @property
+    def notification(self) -> bool:
+        """It is a notification: it is complete, and has a method and no id."""
+        return self.is_complete and self._has_method and not self._has_id and self.id is None
+
     def add_key(self, key: bytes) -> None:
         """Register a key of the outermost object."""
+        self._has_id = self._has_id or key == b'"id"'
         self._has_method = self._has_method or key == b'"method"'
         self._has_outcome = self._has_outcome or key in (b'"result"', b'"error"')
 
@@ -86,6 +95,7 @@ def _scan(text: bytes) -> PartialMessage:
             depth -= 1
             if depth == 0:
                 partial.add_member(member)
+                partial.is_complete = True
                 break
         if depth != 1:
             continue
@@ -100,6 +110,7 @@ def _scan(text: bytes) -> PartialMessage:
 
 
 def _scan_tail(partial: PartialMessage, tail: bytes) -> None:
+    partial.is_complete = tail.rstrip().endswith(b"}")
     if partial.is_object and partial.id is None and (match := _TAIL.search(tail)):
         partial.id = _identifier(match.group(1))
 

@@ -120,4 +120,5 @@ REVISION = Revision(
     sse_polling=False,
     required_headers=False,
     disconnect="detach",
+    tasks="absent",
 )

@@ -66,4 +66,5 @@ REVISION = PREVIOUS.evolve(
     form="rich",
     bad_arguments="result",
     sse_polling=True,
+    tasks="core",
 )

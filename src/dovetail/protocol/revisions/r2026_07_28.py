@@ -121,4 +121,5 @@ REVISION = PREVIOUS.evolve(
     sse_polling=False,
     required_headers=True,
     disconnect="cancel",
+    tasks="extension",
 )

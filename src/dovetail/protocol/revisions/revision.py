@@ -7,7 +7,16 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, ProtocolError, RemoteError
+from dovetail.protocol.errors import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    InvalidParams,
+    NotFound,
+    ProtocolError,
+    RemoteError,
+    not_found_error,
+)
 from dovetail.types.serialization import Serializer, Value, load
 from dovetail.types.tasks import CreateTaskResult
 
@@ -54,6 +63,7 @@ class Revision(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     bad_arguments: Literal["error", "result"]
     """A tool call with invalid arguments gets a JSON-RPC error, or a result with `isError`."""
     not_found_code: int
+    """The code for a resource that does not exist."""
     foreign_codes: frozenset[int]
     """Error codes that must not be sent: those of other revisions, or reserved."""
     cacheable: frozenset[str]
@@ -66,6 +76,8 @@ class Revision(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     sse_polling: bool
     required_headers: bool
     disconnect: Literal["detach", "cancel"]
+    tasks: Literal["absent", "core", "extension"]
+    """Tasks are no part of the revision, a part of its core, or an extension."""
     _serializer: Serializer = msgspec.field(default_factory=Serializer)
 
     def __post_init__(self) -> None:
@@ -103,6 +115,15 @@ class Revision(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     def code_of(self, code: int) -> int:
         """The code of an error on this revision: a code that must not be sent becomes an internal error."""
         return INTERNAL_ERROR if code in self.foreign_codes else code
+
+    def refusal(self, method: str, params: dict[str, Any], problem: NotFound | InvalidParams) -> ProtocolError:
+        """The error for the peer where a handler raised `NotFound` or `InvalidParams` with a message alone."""
+        is_resource, data = method.startswith("resources/"), problem.data
+        if is_resource and data is None and isinstance(params.get("uri"), str):
+            data = {"uri": params["uri"]}
+        if isinstance(problem, InvalidParams):
+            return ProtocolError(INVALID_PARAMS, problem.message, data)
+        return not_found_error(problem.message, data, self.not_found_code if is_resource else INVALID_PARAMS)
 
     def accept(self, sender: Side, method: str, params: dict[str, Any]) -> Value:
         """Load the params of a request or notification; raises `ProtocolError` if `sender` may not send it."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+WRAP_MARK = "x-fastmcp-wrap-result"
+"""Keyword of FastMCP in a wrapped output schema: its clients unwrap results of such tools only."""
+
 _SHARED = ("$schema", "$defs", "definitions")
 
 
@@ -22,7 +25,7 @@ def wrap_schema(schema: dict[str, Any]) -> dict[str, Any]:
         shared = {key: _moved(schema[key]) for key in _SHARED if key in schema}
         inner = {key: _moved(item) for key, item in schema.items() if key not in _SHARED}
         inner = _moved_reference(inner)
-    return {**shared, "type": "object", "properties": {"result": inner}, "required": ["result"]}
+    return {**shared, "type": "object", "properties": {"result": inner}, "required": ["result"], WRAP_MARK: True}
 
 
 def _moved(part: Any) -> Any:

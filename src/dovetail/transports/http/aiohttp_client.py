@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from dovetail.protocol.errors import ConnectionLost, LocalError
+from dovetail.protocol.errors import ConnectionLost, LocalError, OutcomeUnknown
 from dovetail.transports.http.tls import tls_context
 from dovetail.types.errors import missing_extra
 
@@ -59,7 +59,9 @@ class AiohttpClient:
                 method, url, headers=headers, data=data, allow_redirects=False, proxy=self._proxy
             )
         except self._failures as problem:
-            raise ConnectionLost(self._why(url, problem)) from problem
+            text = self._why(url, problem)
+            was_sent = method == "POST" and not _failed_to_connect(problem)
+            raise OutcomeUnknown(text) if was_sent else ConnectionLost(text) from problem
         return AiohttpResponse(answer, self._failures)
 
     async def close(self) -> None:
@@ -115,6 +117,14 @@ class AiohttpResponse:
     def close(self) -> None:
         """Release the response."""
         self._answer.close()
+
+
+def _failed_to_connect(problem: Exception) -> bool:
+    """True if there was no connection over which the request could have been sent."""
+    import aiohttp
+
+    kinds = (aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError, aiohttp.ConnectionTimeoutError, ValueError)
+    return isinstance(problem, kinds)
 
 
 def _pinned(addresses: Sequence[str]) -> AbstractResolver:

@@ -42,7 +42,8 @@ class HttpClient(Protocol):
     async def request(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> ClientResponse:
         """The response, of whatever status. Follows no redirect, keeps no cookies.
 
-        Raises `ConnectionLost` where there is none. A cancelled request ends its connection.
+        Raises `OutcomeUnknown` where there is none and a POST may have reached the server, `ConnectionLost` where it
+        has not. A cancelled request ends its connection.
         """
         ...
 

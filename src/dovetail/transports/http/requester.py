@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urljoin, urlsplit
 
 from dovetail.protocol.errors import (
-    METHOD_NOT_FOUND,
     ConnectionLost,
     HttpStatus,
     InvalidAnswer,
     LocalError,
-    NotFound,
     RemoteError,
+    remote_error,
 )
+from dovetail.text.sanitize import clean_text
 from dovetail.wire import codec
 from dovetail.wire.jsonrpc import Failure, Id
 
@@ -42,7 +42,8 @@ _OURS = re.compile(
 _TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.DOTALL | re.IGNORECASE)
 _CREDENTIALS = (401, 403, 407)
 _CHECK = {
-    401: "it wants credentials: see auth=",
+    401: "it wants credentials: give a token with auth= or a header with headers=, "
+    "on the command line with --token-env or --header",
     403: "it does not let this client in: check the credentials, and the hosts and origins it allows",
     404: "check the path of the URL",
     405: "check the path of the URL",
@@ -185,8 +186,24 @@ def media_type(answer: ClientResponse) -> str:
     return answer.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-async def read_all(answer: ClientResponse, limit: int) -> bytes:
-    """The whole body; raises `InvalidAnswer` above the limit."""
+def retry_after(answer: ClientResponse) -> float | None:
+    """The seconds after which a request may be sent again, as the response says (RFC 9110, "Retry-After")."""
+    value = answer.headers.get("retry-after")
+    if value is None:
+        return None
+    if value.isdecimal():
+        return float(value[:9])
+    import time
+    from email.utils import parsedate_to_datetime
+
+    try:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+    except ValueError:
+        return None
+
+
+async def read_all(answer: ClientResponse, limit: int, option: str | None = None) -> bytes:
+    """The whole body; raises `InvalidAnswer` above the limit, with the name of the option that sets it."""
     body = await answer.chunk()
     if not body:
         return body
@@ -199,7 +216,8 @@ async def read_all(answer: ClientResponse, limit: int) -> bytes:
         pieces.append(more)
         size += len(more)
     if size > limit:
-        raise InvalidAnswer(f"The answer has more than {limit} bytes")
+        named = "" if option is None else f" ({option})"
+        raise InvalidAnswer(f"The answer has more than {limit} bytes{named}")
     return b"".join(pieces)
 
 
@@ -216,12 +234,13 @@ async def read_error(answer: ClientResponse, url: str, id: Id | None, limit: int
         if message.id == id and type(message.id) is type(id):
             return body
         if status not in _CREDENTIALS:
-            kind_of = NotFound if message.code == METHOD_NOT_FOUND else RemoteError
-            problem = kind_of(message.code, message.message, message.data)
-            problem.status = status
+            problem = remote_error(message.code, message.message, message.data)
+            if isinstance(problem, RemoteError):
+                problem.status = status
             return problem
-    words = message.message if isinstance(message, Failure) else _words(kind, body)
-    return HttpStatus(_error_text(url, status, words, answer.headers.get("retry-after")), status, url)
+    words = _words("", message.message.encode()) if isinstance(message, Failure) else _words(kind, body)
+    text = _error_text(url, status, words, answer.headers.get("retry-after"))
+    return HttpStatus(text, status, url, retry_after(answer))
 
 
 def unexpected_content(answer: ClientResponse, url: str) -> InvalidAnswer:
@@ -245,7 +264,7 @@ def _words(kind: str, body: bytes) -> str:
     if "html" in kind:
         title = _TITLE.search(text)
         text = title[1] if title else ""
-    text = " ".join(text.split())
+    text = " ".join(clean_text(text).split())
     return text if len(text) <= 200 else text[:200] + "..."
 
 

@@ -12,13 +12,29 @@ import msgspec
 
 from dovetail.protocol import headers as names
 from dovetail.protocol.envelope import VERSION, meta_of
-from dovetail.protocol.errors import ConnectionLost, DovetailError, InvalidAnswer, LocalError, SessionEnded
+from dovetail.protocol.errors import (
+    ConnectionLost,
+    DovetailError,
+    HttpStatus,
+    InvalidAnswer,
+    LocalError,
+    OutcomeUnknown,
+    SessionEnded,
+)
 from dovetail.protocol.names import header_paths
 from dovetail.protocol.revisions import REVISIONS, Revision
 from dovetail.transports.backpressure import ReadGate, UnsentBytes
-from dovetail.transports.base import MAX_LINE, Receiver, RequestChannel
+from dovetail.transports.base import MAX_RECEIVED, MESSAGE_LIMIT_OPTION, Receiver, RequestChannel
 from dovetail.transports.http.contract import ClientResponse
-from dovetail.transports.http.requester import HttpRequester, media_type, read_all, read_error, unexpected_content
+from dovetail.transports.http.redelivery import TRY_AGAIN_STATUSES, NotAccepted, deliver
+from dovetail.transports.http.requester import (
+    HttpRequester,
+    media_type,
+    read_all,
+    read_error,
+    retry_after,
+    unexpected_content,
+)
 from dovetail.transports.ordered_sender import OrderedSender
 from dovetail.types.tools import Tool
 from dovetail.wire import codec
@@ -39,11 +55,13 @@ DELIVER_SECONDS = 30.0
 SUBSCRIBE_WAIT_SECONDS = 2.0
 """Seconds after the handshake that a subscription waits for the GET stream, over which the changes come."""
 
-CALL_WAIT_SECONDS = 0.5
+CALL_WAIT_SECONDS = 1.0
 """The same for calls during which a server may send requests: some send them before there is a GET stream, and hang."""
 
 _JSON, _EVENTS = "application/json", "text/event-stream"
 _POST = {"content-type": _JSON, "accept": f"{_JSON}, {_EVENTS}"}
+_PROXY_FAILURES = (502, 504)
+"""A proxy got no response: the server behind it may have received the request."""
 _SESSION_ID = re.compile(r"[\x21-\x7e]{1,4096}")
 _INITIALIZED = "notifications/initialized"
 _CANCELLED = "notifications/cancelled"
@@ -71,7 +89,7 @@ class PostedRequest:
 class HttpChannel(RequestChannel):
     """Channel over Streamable HTTP, on every revision that has it."""
 
-    def __init__(self, requester: HttpRequester, max_body: int = MAX_LINE) -> None:
+    def __init__(self, requester: HttpRequester, max_body: int = MAX_RECEIVED) -> None:
         self._requester = requester
         self._max_body = max_body
         self._receiver: Receiver
@@ -232,8 +250,9 @@ class HttpChannel(RequestChannel):
         message, line = item
         method = None if message is None else message.method
         try:
-            async with asyncio.timeout(DELIVER_SECONDS):
-                await self._post(message, line, self.session_id)
+            await deliver(lambda: self._post(message, line, self.session_id), DELIVER_SECONDS)
+        except NotAccepted as problem:
+            logger.warning("The server did not accept %s: %s", method or "an answer", problem)
         except (DovetailError, TimeoutError) as problem:
             why = str(problem) or "the server does not accept it"
             logger.warning("%s could not be sent: %s", method or "An answer", why)
@@ -254,9 +273,9 @@ class HttpChannel(RequestChannel):
             if response.status == 404 and session is not None:
                 self._session_ended(session)
             elif response.status >= 300:
-                problem = await read_error(response, self._requester.url, None, self._max_body)
-                what = "an answer" if message is None else message.method
-                logger.warning("The server did not accept %s: %s", what, problem)
+                text = str(await read_error(response, self._requester.url, None, self._max_body))
+                later = response.status in TRY_AGAIN_STATUSES
+                raise NotAccepted(text, try_again=later, retry_after=retry_after(response))
             elif response.status == 200:
                 # Some servers send a body where they should not; the connection can be reused once it is read.
                 await read_all(response, self._max_body)
@@ -267,7 +286,7 @@ class HttpChannel(RequestChannel):
         self._initialized.set()
         if not self._closing and self.ended_session is None:
             reader = SseReader(self._gate, self._max_body, self._receiver.received)
-            self._get_stream.start(reader, self.session_id, self._session_ended)
+            self._get_stream.start(reader, self.session_id, self._session_ended, self._interrupted)
 
     async def _run(self, posted: PostedRequest) -> None:
         id, method = posted.request.id, posted.request.method
@@ -284,7 +303,7 @@ class HttpChannel(RequestChannel):
             self._receiver.failed(id, problem)
         except Exception as problem:
             logger.exception("Sending %s failed", method)
-            self._receiver.failed(id, ConnectionLost(f"sending failed: {type(problem).__name__}: {problem}"))
+            self._receiver.failed(id, OutcomeUnknown(f"sending failed: {type(problem).__name__}: {problem}"))
         finally:
             if self._posted.get(id) is posted:
                 del self._posted[id]
@@ -316,7 +335,10 @@ class HttpChannel(RequestChannel):
             response.close()
 
     async def _read_json(self, id: Id, response: ClientResponse) -> None:
-        body = await read_all(response, self._max_body)
+        try:
+            body = await read_all(response, self._max_body, MESSAGE_LIMIT_OPTION)
+        except ConnectionLost as problem:
+            raise OutcomeUnknown(f"{self._requester.url}: {problem}") from problem
         if self._gate.closed:
             await self._gate.wait_open()
         message = self._receiver.received(body)
@@ -326,11 +348,11 @@ class HttpChannel(RequestChannel):
 
     async def _read_stream(self, posted: PostedRequest, response: ClientResponse) -> None:
         reader = SseReader(self._gate, self._max_body, self._receiver.received, posted.request.id)
-        reason = "the server ended the stream without an answer"
+        reason, broken = "the server ended the stream without an answer", False
         try:
             await reader.read(response)
         except ConnectionLost as problem:
-            reason = str(problem)
+            reason, broken = str(problem), True
         if reader.answered:
             return
         response.close()
@@ -341,9 +363,9 @@ class HttpChannel(RequestChannel):
         elif not revision.resumable:
             reader.last_event_id = None
         if reader.last_event_id is None:
-            raise ConnectionLost(f"{self._requester.url}: {reason}")
+            raise OutcomeUnknown(f"{self._requester.url}: {reason}")
         try:
-            await GetStream(self._requester, self._session_headers).resume(reader, session, reason)
+            await GetStream(self._requester, self._session_headers).resume(reader, session, reason, broken=broken)
         except SessionEnded as problem:
             self._session_ended(problem.session)
             raise
@@ -354,6 +376,8 @@ class HttpChannel(RequestChannel):
             self._session_ended(posted.session)
             raise SessionEnded(posted.session, ran=False)
         error = await read_error(response, self._requester.url, posted.request.id, self._max_body)
+        if isinstance(error, HttpStatus) and error.status in _PROXY_FAILURES:
+            raise OutcomeUnknown(str(error)) from error
         if not isinstance(error, bytes):
             raise error
         self._receiver.received(error)
@@ -368,6 +392,11 @@ class HttpChannel(RequestChannel):
         if self.session_id == session:
             self.session_id, self.ended_session = None, session
             self._get_stream.cancel()
+            self._interrupted()
+
+    def _interrupted(self) -> None:
+        if self.on_interrupted is not None and not self._closing:
+            self.on_interrupted()
 
     def _cancel(self, posted: PostedRequest) -> None:
         posted.task.cancel()

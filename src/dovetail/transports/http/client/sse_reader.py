@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from dovetail.protocol.errors import ConnectionLost, InvalidAnswer
 from dovetail.transports.backpressure import ReadGate
+from dovetail.transports.base import MESSAGE_LIMIT_OPTION
 from dovetail.transports.http.contract import ClientResponse
 from dovetail.types.bounded_dict import BoundedDict
 from dovetail.wire.codec import Decoded
@@ -36,6 +37,8 @@ class SseReader:
         self._received = received
         self.id = id
         self.answered = False
+        self.messages = 0
+        """Messages that have come over all connections."""
         self.last_event_id: str | None = None
         self.retry: float | None = None
         """Seconds to wait before the next connection, where the server says so."""
@@ -66,7 +69,7 @@ class SseReader:
         except EventTooLong as problem:
             for event in problem.events:
                 self._handle(event)
-            raise InvalidAnswer(str(problem)) from None
+            raise InvalidAnswer(f"{problem} ({MESSAGE_LIMIT_OPTION})") from None
         except ConnectionLost:
             if not self.answered:
                 raise
@@ -81,6 +84,7 @@ class SseReader:
             self.last_event_id = event.id
         if not event.data or event.name != "message":
             return
+        self.messages += 1
         message = self._received(event.data)
         if self.id is not None and not self.answered:
             self.answered = is_answer(message, self.id)

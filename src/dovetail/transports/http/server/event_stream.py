@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from dovetail.transports.base import HIGH_WATER
 from dovetail.wire import sse
@@ -45,12 +45,17 @@ TRANSITIONS: dict[tuple[State, Event], State] = {
 class EventStream:
     """One stream of messages: the message sink of a request, written to the connection that came last."""
 
-    __slots__ = ("_readers", "_unread", "_waiters", "_waiting", "no_requests", "on_first", "quiet", "state")
+    __slots__ = (
+        *("_readers", "_unread", "_waiters", "_waiting", "no_requests", "on_first", "quiet", "request_headers"),
+        "state",
+    )
 
     def __init__(self, *, quiet: bool = False) -> None:
         self.state = State.OPEN
         self.no_requests: str | None = None
         """Why no request can be sent to the client here; None where it can."""
+        self.request_headers: Mapping[bytes, bytes] | None = None
+        """The headers of the request, until it is answered: a stream that can be resumed outlives its request."""
         self.quiet = quiet
         """True if all but the last message is dropped, because the client gets one JSON value."""
         self.on_first: Callable[[], None] | None = None
@@ -92,6 +97,7 @@ class EventStream:
                 self._waiting.append(line)
                 self._unread += len(line)
             self.state = TRANSITIONS[self.state, Event.FINISH]
+            self.request_headers = None
             self.wake()
 
     def disconnect(self, retry: float | None) -> None:
@@ -150,7 +156,8 @@ class EventStream:
                 await response.events(first)
             await self._write(response, after)
         finally:
-            self._readers.remove(response)
+            if response in self._readers:  # unless they were released
+                self._readers.remove(response)
             self.wake()
         await response.end()
 

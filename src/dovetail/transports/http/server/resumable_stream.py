@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
+from dovetail.transports.base import HIGH_WATER
 from dovetail.wire import codec, sse
 from dovetail.wire.jsonrpc import Id
 
@@ -28,23 +29,44 @@ Between the two ends of a connection there can be as much as their buffers hold,
 REPLAY = 100
 """Events read back at once."""
 
+REPORT_BYTES = HIGH_WATER // 4
+"""Bytes delivered from the log of another process, after which that process is told: it waits for a slow reader."""
+
 OPENING = b"#"
 """First byte of the first entry of a log; it names the requests that the stream answers, and is no message."""
 
 CLOSING = b"!"
 """The last entry of a log: nothing comes after it."""
 
+MARK = b"@"
+"""First byte of an entry that begins with a word for whoever writes the log; the message, if any, is what follows."""
+
+
+class LogTaken(Exception):
+    """Another process has ended the stream, or writes its log now: nothing that is added here reaches the client."""
+
 
 class EventLog(Protocol):
     """The stored events of one stream."""
 
-    async def append(self, entries: Sequence[bytes], keep: int) -> int:
-        """Add entries and drop all but the newest so many; the position of the last one."""
+    async def append(self, entries: Sequence[bytes], keep: int, *, close: bool) -> int:
+        """Add entries and drop all but the newest so many; the position of the last one.
+
+        `close` lets nothing come after them. Raises `LogTaken`.
+        """
         ...
 
     async def read(self, after: int, limit: int) -> list[tuple[int, bytes]]:
         """Entries after a position."""
         ...
+
+
+def message_of(entry: bytes) -> bytes:
+    """The message in an entry of a log; empty for an entry that has none."""
+    kind = entry[:1]
+    if kind in (OPENING, CLOSING):
+        return b""
+    return entry.partition(b" ")[2] if kind == MARK else entry
 
 
 class Retention:
@@ -78,12 +100,14 @@ class ResumableStream(EventStream):
             "_opening",
             "_position",
             "_recent",
+            "_reported",
             "_requests",
             "_retention",
             "_retry",
             "_storing",
+            "_unattended",
         ),
-        *("delivered", "id", "size"),
+        *("delivered", "id", "on_delivered", "size"),
     )
 
     def __init__(self, id: str = "", log: EventLog | None = None, requests: Sequence[Id] = ()) -> None:
@@ -95,12 +119,16 @@ class ResumableStream(EventStream):
         """The position of the last event that was written to a connection."""
         self.size = 0
         """Size of its log in bytes."""
+        self.on_delivered: Callable[[int, int], None] | None = None
+        """Called with a position and a number of bytes, now and then, if another process writes the log."""
+        self._reported = 0
         self._log = log
         self._opening: tuple[int, bytes] = (0, b"")
         self._retention: Retention | None = None
         self._position = 0
         self._recent: tuple[int, list[bytes]] = (0, [])
         self._storing = False
+        self._unattended = False
         self._disconnecting = False
         self._retry: int | None = None
 
@@ -156,7 +184,7 @@ class ResumableStream(EventStream):
             assert self._log is not None
             entry = OPENING + codec.encode(self._requests)
             self._retention = Retention()
-            self._position = await self._log.append([entry], self._retention.keep([len(entry)], 1))
+            self._position = await self._log.append([entry], self._retention.keep([len(entry)], 1), close=False)
             self._opening = (self._position, entry)
 
     def restore(self, position: int, *, ended: bool) -> None:
@@ -165,6 +193,42 @@ class ResumableStream(EventStream):
         self._retention = Retention(position)
         if ended:
             self.state = TRANSITIONS[self.state, Event.REOPEN_ENDED]
+
+    def advance(self, entries: Sequence[tuple[int, bytes]]) -> None:
+        """Entries that another process has written to the log."""
+        before, lines = self._position, [line for _, line in entries]
+        self._position = entries[-1][0]
+        # Only entries without a gap are kept; the others are read from the log.
+        self._recent = (before, lines) if self._position - before == len(lines) else (0, [])
+        if lines[-1] == CLOSING and self.state is State.OPEN:
+            self.state = TRANSITIONS[self.state, Event.REOPEN_ENDED]
+        self.wake()
+
+    def read_elsewhere(self, position: int, size: int) -> None:
+        """Another process has written events to the client, up to a position and of so many bytes."""
+        self.delivered = max(self.delivered, min(position, self._position))
+        self._unread = max(0, self._unread - size)
+        self.wake()
+
+    def release_readers(self) -> None:
+        """Close the connections that read the stream here: its client has resumed it at another process.
+
+        One of them may be dead and full, so that nothing is to wait for it.
+        """
+        for response in self._readers:
+            response.leaving = True
+        self._readers.clear()
+        self.wake()
+
+    def abandon(self) -> None:
+        """End the stream without storing anything more: another process has ended or taken it."""
+        self._waiting.clear()
+        self._unread = 0
+        if self.state is State.OPEN:
+            self.state = TRANSITIONS[self.state, Event.REOPEN_ENDED]
+        elif self.state is State.ENDED:
+            self.state = TRANSITIONS[self.state, Event.SEAL]
+        self.wake()
 
     async def store(self) -> None:
         """Write the waiting messages into the log, before any client gets them."""
@@ -176,9 +240,12 @@ class ResumableStream(EventStream):
             waiting, self._waiting = self._waiting, []
             ended = self.ended
             try:
-                await self._append([*waiting, CLOSING] if ended else waiting)
+                await self._append([*waiting, CLOSING] if ended else waiting, close=ended)
                 if ended and not self._waiting:
                     self.state = TRANSITIONS[self.state, Event.SEAL]
+            except LogTaken:
+                self.abandon()
+                await self._read_ending()
             except BaseException:
                 self._waiting[:0] = waiting
                 raise
@@ -186,7 +253,14 @@ class ResumableStream(EventStream):
                 self._storing = False
                 self.wake()
 
-    async def _append(self, batch: list[bytes]) -> None:
+    async def _read_ending(self) -> None:
+        """Read how another process has ended the stream, for a client that still reads it here."""
+        assert self._log is not None
+        entries = await self._log.read(self._position, MAX_EVENTS)
+        if entries and entries[-1][1] == CLOSING:
+            self.advance(entries)
+
+    async def _append(self, batch: list[bytes], *, close: bool) -> None:
         """Write a batch, and the opening again where the old one is dropped."""
         assert self._log is not None
         before = self._position
@@ -199,16 +273,23 @@ class ResumableStream(EventStream):
             batch = [opening, *batch]
             keep = self._retention.keep([len(opening)], keep + 1)
             self._opening = (before + 1, opening)
-        self._position = await self._log.append(batch, keep)
+        self._position = await self._log.append(batch, keep, close=close)
         self._recent = (before, batch)
 
-    async def store_until_read(self) -> None:
-        """Write messages into the log while no client reads the stream."""
-        while not self._readers:
-            await self.store()
-            if self.ended or self._readers:
-                return
-            await self._changed(None)
+    async def store_until_read(self) -> bool:
+        """Write messages into the log while no client reads the stream; True if this has written the last one."""
+        if self._unattended:
+            return False
+        self._unattended = True
+        try:
+            while not self._readers:
+                await self.store()
+                if self.ended or self._readers:
+                    break
+                await self._changed(None)
+        finally:
+            self._unattended = False
+        return self.ended
 
     def priming_event(self, after: int) -> bytes:
         """An event without data, so that the client knows where to come back to (2025-11-25, "Sending Messages")."""
@@ -239,22 +320,30 @@ class ResumableStream(EventStream):
     async def _deliver(self, response: HttpResponse, position: int) -> int:
         """Write the events after a position; the position that was reached."""
         assert self._log is not None
-        while position < self._position and not response.gone:
+        while position < self._position and not response.closed:
             start, recent = self._recent
             if recent and start == position:
                 entries = list(enumerate(recent, start + 1))
             else:
                 entries = await self._log.read(position, REPLAY)
-            messages = [(place, line) for place, line in entries if line[:1] not in (OPENING, CLOSING)]
+            messages = [(place, line) for place, entry in entries if (line := message_of(entry))]
             if messages:
                 await response.events(
                     b"".join([sse.encode_event(line, id=self._event_id(place)) for place, line in messages])
                 )
             if response.gone:
                 break
-            self._was_read([line for place, line in messages if place > self.delivered])
+            fresh = [
+                entry for place, entry in entries if place > self.delivered and entry[:1] not in (OPENING, CLOSING)
+            ]
+            self._was_read(fresh)
             position = entries[-1][0] if entries else self._position
             self.delivered = max(self.delivered, position)
+            if self.on_delivered is not None:
+                self._reported += sum(map(len, fresh))
+                if self._reported >= REPORT_BYTES:
+                    self.on_delivered(position, self._reported)
+                    self._reported = 0
         return position
 
     def _event_id(self, position: int) -> str:

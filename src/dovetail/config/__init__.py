@@ -1,0 +1,1 @@
+"""Configuration files of MCP programs: found, read into server entries, edited in place."""

@@ -1,0 +1,1 @@
+"""Store in Redis or Valkey; needs the extra `redis`."""
