@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from dovetail.protocol.terms import Terms
 from dovetail.runtime.connection import Connection
@@ -81,16 +81,28 @@ class ServerConnection:
 class ConnectionRunner:
     """Serves one client over a channel, from its first message to its last."""
 
-    def __init__(self, core: ServerCore, channel: Channel, grace: float, principal: str | None = None) -> None:
+    def __init__(
+        self,
+        core: ServerCore,
+        channel: Channel,
+        grace: float,
+        principal: str | None = None,
+        client_key: Hashable = None,
+    ) -> None:
         self._core = core
         self._channel = channel
         self.grace = grace
-        self._session = Session(core.served, principal)
+        self._session = Session(core, principal, client_key=client_key)
         self._gone: asyncio.Future[str | None] = self._session.loop.create_future()
         server_connection = ServerConnection(core, channel, self._session, channel, self._disconnected)
         self._connection = server_connection.connection
         self.running = False
         """Not still starting, and not ending already."""
+
+    @property
+    def null_id(self) -> bool:
+        """True if an error without a readable id carries `id: null`."""
+        return self._session.lifecycle.null_id
 
     async def run(self) -> None:
         """Serve until the client goes; calls that were read are answered within the grace period."""

@@ -5,15 +5,19 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import time
+from asyncio import get_running_loop
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from dovetail.protocol.envelope import SERVER_INFO
 from dovetail.protocol.errors import LocalError
 from dovetail.protocol.extension import Extension, Extensions
+from dovetail.protocol.mrtr import MAX_STATE_SECONDS
 from dovetail.protocol.paging import Pager
 from dovetail.protocol.revisions import REVISIONS
 from dovetail.protocol.revisions.revision import Revision
+from dovetail.protocol.seal import KeyRing
 from dovetail.protocol.subscriptions import ListKind, covers
 from dovetail.runtime.thread_pool import ThreadPool
 from dovetail.types.capabilities import Implementation, ListCapability, ResourcesCapability, ServerCapabilities
@@ -33,15 +37,20 @@ from .session import ServerCall, Session
 
 if TYPE_CHECKING:
     from dovetail.auth.token_verification import Principal
-    from dovetail.protocol.seal import KeyRing
     from dovetail.runtime.middleware import Chain, Middleware
+    from dovetail.storage.contract import Entries, Store
 
+    from .auth.revoked_tokens import RevokedTokens
     from .features.completion import Completions, RegisteredCompletion
+    from .features.handles import Handles
     from .features.prompts import RegisteredPrompt
     from .features.resources import RegisteredResource
     from .features.url_elicitation import UrlElicitations
     from .mount import Mount
+    from .mrtr.stored_keys import StoredKeys
     from .mrtr.suspended_calls import SuspendedCalls
+    from .replicas.replica import Replica
+    from .tasks.tasks import Tasks
 
 Kind: TypeAlias = Literal["tool", "resource", "prompt"]
 Visible: TypeAlias = Callable[[str | None, Kind, str], bool]
@@ -53,9 +62,35 @@ Verify: TypeAlias = "Callable[[str], Awaitable[Identity] | Identity]"
 
 PAGE_SIZE = 500
 
+MAX_HANDLES = 1_000
+"""Handles of one kind that one principal, or one client without authentication, has at once."""
+
+MAX_HANDLE_BYTES = 65_536
+"""Bytes of the state of one handle, as JSON."""
+
+STATES_NOT_SHARED = (
+    "This server was given sealing keys but no store: each process accepts the state of a call once, so that a client "
+    "which sends it to several processes makes steps run more than once, and states from before a restart are refused. "
+    "Pass a store that all processes share"
+)
+
 
 class ServerCore:
     """Registries, lists, sessions and services of one server."""
+
+    clock: Callable[[], float] = staticmethod(time.time)
+    """The time by which tasks expire, in seconds since 1970."""
+    runs_tasks = True
+    """False if tasks are left to the workers that share the store."""
+    replaces_another = False
+    """True in a process that was reloaded: clients of stored sessions are notified that lists may have changed."""
+    # Made when they are first needed.
+    _store: Store | None = None
+    _completions: Completions | None = None
+    _suspended_calls: SuspendedCalls | None = None
+    _url_elicitations: UrlElicitations | None = None
+    _revoked_tokens: RevokedTokens | None = None
+    _tasks: Sequence[Tasks] = ()
 
     def __init__(
         self,
@@ -95,16 +130,26 @@ class ServerCore:
         """The arguments that HTTP requests mirror into headers, of the tools that have any."""
         self.mounts: list[Mount] = []
         self.mounted_in: list[Mount] = []
+        self.handles: dict[str, Handles[Any]] = {}
+        """The kinds of state that outlives a call, by name."""
         self._completion_rate = completion_rate
         self._experimental = dict(experimental) if experimental else None
         self._lifespan = SharedLifespan(lifespan) if lifespan is not None else None
         self._page_size = page_size
-        self._key_ring = _key_ring(state_keys)
+        self._has_given_keys = self._has_state_keys = bool(state_keys)
+        self.key_ring = KeyRing(state_keys or [os.urandom(32)])
+        """The keys that seal states and sign cursors: those given, else of this process, or of a shared store."""
+        self.stored_keys: StoredKeys | None = None
+        """Keeps the keys in a store that is shared; None where they were given, or nothing is shared."""
+        self._created = time.time(), os.getpid()
         self._sessions: set[Session] = set()
-        self._lists = self._make_lists()
-        self._completions: Completions | None = None
-        self._suspended_calls: SuspendedCalls | None = None
-        self._url_elicitations: UrlElicitations | None = None
+        self._replicas: list[Replica] = []
+        """This process among those that share a store, of each application that serves the server so."""
+        self._digests: dict[ListKind, str] = {}
+        self.pager = Pager(self.key_ring)
+        self._lists = self._make_lists(self.pager)
+        self.has_task_tools = False
+        """True once there was a tool whose calls may become tasks."""
         self._server_info: dict[str, Any] = {SERVER_INFO: dump(info)}
 
     def use(self, middleware: Middleware, methods: Iterable[str] | None) -> None:
@@ -115,6 +160,8 @@ class ServerCore:
             raise LocalError("A mounted server has no middleware of its own; give it to the outer server")
         if self.middleware is None:
             self.middleware = Chain()
+            for replica in self._replicas:
+                self.middleware.use_store(replica.store, self.info.name)
         self.middleware.add(middleware, methods)
 
     def capabilities(self) -> ServerCapabilities:
@@ -129,7 +176,13 @@ class ServerCore:
             logging={} if self._may_log() else None,
             extensions=self.extensions.declared or None,
             experimental=self._experimental,
+            tasks=self._task_capability() if self.has_task_tools else None,
         )
+
+    def _task_capability(self) -> dict[str, Any]:
+        """The capability of 2025-11-25: callers that are not identified cannot list tasks ("Task Isolation")."""
+        tasks: dict[str, Any] = {"cancel": {}, "requests": {"tools": {"call": {}}}}
+        return tasks if self.auth is None else {"list": {}, **tasks}
 
     def accepted_filter(self, wanted: SubscriptionFilter, principal: str | None = None) -> SubscriptionFilter:
         """The part of a subscription that this server can serve."""
@@ -165,6 +218,16 @@ class ServerCore:
         """True if a principal sees a tool, resource or prompt."""
         return self.visible is None or self.visible(principal, kind, name)
 
+    def shows_resource(self, principal: str | None, uri: str) -> bool:
+        """True if a principal sees the resource of a URI, or the template that it belongs to.
+
+        A URI that belongs to none, as of a resource that was just removed, is what `visible` is asked about itself.
+        """
+        if self.visible is None:
+            return True
+        match = self.find_resource(uri)
+        return self.visible(principal, "resource", uri if match is None else match[0].key)
+
     def find_completion(self, reference: str, argument: str) -> tuple[ServerCore, RegisteredCompletion] | None:
         """The completion of an argument, and the server that it belongs to."""
         if self._completions is not None and (completion := self._completions.find(reference, argument)) is not None:
@@ -178,6 +241,11 @@ class ServerCore:
     def completes(self) -> bool:
         """True if there is any completion, here or in a mounted server."""
         return bool(self._completions) or any(mount.child.completes for mount in self.mounts)
+
+    @property
+    def has_lifespan(self) -> bool:
+        """True if a lifespan, which may register more, is entered before the first request."""
+        return self._lifespan is not None or any(mount.child.has_lifespan for mount in self.mounts)
 
     @property
     def guarded(self) -> bool:
@@ -205,18 +273,66 @@ class ServerCore:
 
     @property
     def suspended_calls(self) -> SuspendedCalls:
-        """The calls that wait for input; with `state_keys` other processes can resume them."""
+        """The calls that wait for input; processes with the same keys can resume them."""
         if self._suspended_calls is None:
-            from dovetail.protocol.seal import KeyRing
-
             from .mrtr.suspended_calls import SuspendedCalls
+            from .mrtr.used_states import UsedStates
 
-            self._suspended_calls = SuspendedCalls(self._key_ring or KeyRing([os.urandom(32)]))
+            used = UsedStates(MAX_STATE_SECONDS, self._created[0])
+            self._suspended_calls = SuspendedCalls(self.key_ring, used=used)
+            self._suspended_calls.stored_keys = self.stored_keys
         return self._suspended_calls
 
-    def prepare_for_fork(self) -> None:
-        """Make the key that seals states now, so that all worker processes share it."""
-        _ = self.suspended_calls
+    @property
+    def store(self) -> Store:
+        """The store of what outlives a call: the one that was given, else one in memory."""
+        if self._store is None:
+            from dovetail.storage.memory import MemoryStore
+
+            self._store = MemoryStore()
+        return self._store
+
+    def use_store(self, store: Store) -> None:
+        """Keep what outlives a call in a store, of this server and of those mounted in it."""
+        for server in (self, *self.mounted()):
+            # What the handlers of a mounted server keep is sealed with the keys of the server that is served.
+            server._store, server.key_ring = store, self.key_ring
+
+    def release_store(self, store: Store) -> None:
+        """The store is about to be closed."""
+        for server in (self, *self.mounted()):
+            if server._store is store:
+                server._store = None
+
+    def use_keys(self, keys: Sequence[bytes]) -> None:
+        """Seal with the first of these keys, and open with all of them."""
+        if self._has_state_keys:
+            raise LocalError("This server has keys already (state_keys); leave out keys=, or state_keys")
+        self.key_ring.replace(keys)
+        self._has_given_keys = True
+
+    def share_keys(self, store: Entries) -> None:
+        """Seal with keys in a store that several processes share, unless keys were given."""
+        if self._has_given_keys:
+            return
+        from .mrtr.stored_keys import StoredKeys
+
+        self.stored_keys = StoredKeys(self.key_ring, store, self._clear_pages)
+        if self._suspended_calls is not None:
+            self._suspended_calls.stored_keys = self.stored_keys
+        for server in self.mounted():
+            server.stored_keys = self.stored_keys
+
+    def share_used_states(self, store: Entries | None, *, survives_restart: bool) -> str | None:
+        """Accept each sealed state once in all processes that share a store; return a warning where none is shared."""
+        if store is not None:
+            self.suspended_calls.used.share(store, survives_restart=survives_restart)
+        elif self._has_given_keys:
+            if self._created[1] != os.getpid():
+                self.suspended_calls.used.restarted(time.time())
+            if self._may_log():  # a handler without a context asks nothing
+                return STATES_NOT_SHARED
+        return None
 
     @property
     def url_elicitations(self) -> UrlElicitations:
@@ -224,8 +340,39 @@ class ServerCore:
         if self._url_elicitations is None:
             from .features.url_elicitation import UrlElicitations
 
-            self._url_elicitations = UrlElicitations()
+            self._url_elicitations = UrlElicitations(self._replicas)
         return self._url_elicitations
+
+    @property
+    def tasks(self) -> Tasks:
+        """The tasks of the event loop that runs."""
+        loop = get_running_loop()
+        for tasks in self._tasks:
+            if tasks.loop is loop and tasks.is_alive:
+                return tasks
+        from .tasks.tasks import Tasks
+
+        tasks = Tasks(self, next((replica for replica in self._replicas if replica.loop is loop), None))
+        self._tasks = [*(other for other in self._tasks if other.is_alive), tasks]
+        return tasks
+
+    async def stop_tasks(self) -> None:
+        """Stop the handlers of tasks on the event loop that runs; others go on with those that may be resumed."""
+        for tasks in self._tasks:
+            await tasks.stop()
+
+    def all_tasks(self) -> Sequence[Tasks]:
+        """The tasks of all event loops of this process."""
+        return self._tasks
+
+    @property
+    def revoked_tokens(self) -> RevokedTokens:
+        """The tokens that are refused before they expire."""
+        if self._revoked_tokens is None:
+            from .auth.revoked_tokens import RevokedTokens
+
+            self._revoked_tokens = RevokedTokens()
+        return self._revoked_tokens
 
     def list_page(
         self,
@@ -235,7 +382,10 @@ class ServerCore:
         principal: str | None = None,
         scopes: frozenset[str] | None = None,
     ) -> bytes:
-        """One page of a list, encoded; `scopes` are those of the token, where there is authorization."""
+        """One page of a list, encoded; `scopes` are those of the token, where there is authorization.
+
+        Where `needs_keys` is true, `stored_keys` must have been prepared.
+        """
         pages = self._lists[method]
         scoped = scopes if method == "tools/list" else None
         if self.visible is None:
@@ -249,6 +399,13 @@ class ServerCore:
                 lambda key: key in allowed and shown(key), revision, cursor, self._page_size, self.emit_result
             )
         return pages.page_of(shown, revision, cursor, self._page_size, self.emit_result)
+
+    def needs_keys(self, method: str, cursor: str | None) -> bool:
+        """True if a page of a list takes keys that may have to be fetched from the store first."""
+        keys = self.stored_keys
+        if keys is None:
+            return False
+        return cursor is not None or (len(self._lists[method]) > self._page_size and not keys.is_current)
 
     def emit_result(self, revision: Revision, method: str, value: Value) -> dict[str, Any]:
         """A result as this revision writes it, with `serverInfo` where results carry it."""
@@ -272,21 +429,89 @@ class ServerCore:
         """Notify clients that a list has changed; servers that this one is mounted in take the change over."""
         for mount in self.mounted_in:
             mount.synchronize()
-        for pages in self._lists.values():
-            pages.clear()
+        self._clear_pages()
+        self._digests = {}
         if kind == "tools":
             self.mirrored = {
                 key: tool.binding.header_paths for key, tool in self.tools.items() if tool.binding.header_paths
             }
+            if not self.has_task_tools and any(tool.task is not None for tool in self.tools):
+                from .tasks.methods import task_extension
+
+                self.has_task_tools = True
+                self.extensions.add(task_extension(self))
+        if self._replicas:
+            from .replicas.messages import ListChanged
+
+            for replica in self._replicas:
+                replica.announce(ListChanged(kind, self.list_digest(kind)))
+        else:
+            self._notify_list_changed(kind)
+
+    def _notify_list_changed(self, kind: ListKind) -> None:
         for session in list(self._sessions):
             with contextlib.suppress(RuntimeError):  # its loop is closed, so the client is gone
                 session.loop.call_soon_threadsafe(session.subscriptions.list_changed, kind)
 
     def announce_update(self, uri: str) -> None:
         """Notify the subscribers of a resource, or of one that contains it."""
+        if self._replicas:
+            from .replicas.messages import ResourceUpdated
+
+            for replica in self._replicas:
+                replica.announce(ResourceUpdated(uri))
+        else:
+            self._notify_updated(uri)
+
+    def _notify_updated(self, uri: str) -> None:
         for session in list(self._sessions):
             with contextlib.suppress(RuntimeError):  # its loop is closed, so the client is gone
                 session.loop.call_soon_threadsafe(session.subscriptions.resource_updated, uri)
+
+    def _clear_pages(self) -> None:
+        for pages in self._lists.values():
+            pages.clear()
+
+    def join(self, replica: Replica) -> None:
+        """Work together with other replicas: this server, those mounted in it, and its middleware."""
+        from .replicas.messages import ElicitationCompleted, ListChanged, ResourceUpdated
+
+        servers = (self, *self.mounted())
+
+        def elicitation_completed(message: ElicitationCompleted) -> None:
+            for server in servers:
+                if server._url_elicitations is not None:
+                    server._url_elicitations.notify_here(message.id)
+
+        def list_changed(message: ListChanged) -> None:
+            # A replica that has another list would tell its clients of a change that they do not find there.
+            if message.digest == self.list_digest(message.kind):
+                self._notify_list_changed(message.kind)
+
+        replica.on(ElicitationCompleted, elicitation_completed)
+        replica.on(ListChanged, list_changed)
+        replica.on(ResourceUpdated, lambda message: self._notify_updated(message.uri))
+        for server in servers:
+            server._replicas.append(replica)
+        if self.middleware is not None:
+            self.middleware.use_store(replica.store, self.info.name)
+
+    def leave(self, replica: Replica) -> None:
+        """The replica is about to be closed."""
+        for server in (self, *self.mounted()):
+            if replica in server._replicas:
+                server._replicas.remove(replica)
+
+    def list_digest(self, kind: ListKind) -> str:
+        """A digest of a list as it is now: of the names and definitions in it."""
+        digest = self._digests.get(kind)
+        if digest is None:
+            from hashlib import blake2b
+
+            registries = _LISTS_OF[kind](self)
+            content = [[key, dump(item.definition)] for registry in registries for key, item in registry.items()]
+            digest = self._digests[kind] = blake2b(codec.encode(content), digest_size=16).hexdigest()
+        return digest
 
     def add_session(self, session: Session) -> None:
         """Notify a session of changes from now on."""
@@ -321,16 +546,18 @@ class ServerCore:
     async def _detach(self, session: Session) -> None:
         """Stop the suspended calls when no client can come back for them, while all they may use is still there."""
         self._sessions.discard(session)
-        if not self._sessions and self._suspended_calls is not None:
-            await self._suspended_calls.close()
+        if not self._sessions:
+            if self._suspended_calls is not None:
+                await self._suspended_calls.close()
+            await self.stop_tasks()
 
     def _may_log(self) -> bool:
         """True if any handler takes a context, which is what can log."""
         registries = (self.tools, self.resources, self.templates, self.prompts)
         return any(item.binding.context_name is not None for registry in registries for item in registry)
 
-    def _make_lists(self) -> dict[str, ListPages]:
-        pager, ttl = Pager(os.urandom(32)), self.list_ttl_ms
+    def _make_lists(self, pager: Pager) -> dict[str, ListPages]:
+        ttl = self.list_ttl_ms
         return {
             "tools/list": ListPages("tools/list", self.tools, ListToolsResult, pager, ttl),
             "resources/list": ListPages("resources/list", self.resources, ListResourcesResult, pager, ttl),
@@ -340,6 +567,12 @@ class ServerCore:
             "prompts/list": ListPages("prompts/list", self.prompts, ListPromptsResult, pager, ttl),
         }
 
+
+_LISTS_OF: dict[ListKind, Callable[[ServerCore], Sequence[Registry[Any]]]] = {
+    "tools": lambda core: (core.tools,),
+    "resources": lambda core: (core.resources, core.templates),
+    "prompts": lambda core: (core.prompts,),
+}
 
 _LISTED: dict[str, Kind] = {
     "tools/list": "tool",
@@ -353,15 +586,6 @@ def _may_contain(uri: str, key: str) -> bool:
     """True if some resource of a registered URI or template may lie below the URI."""
     fixed, variable, _ = key.partition("{")
     return covers(uri, fixed) or (bool(variable) and uri.startswith(fixed))
-
-
-def _key_ring(keys: Sequence[bytes]) -> KeyRing | None:
-    """The keys, checked now: an unusable one must not turn up when the first client is there."""
-    if not keys:
-        return None
-    from dovetail.protocol.seal import KeyRing
-
-    return KeyRing(list(keys))
 
 
 def _select(revisions: Sequence[str] | None) -> Mapping[str, Revision]:

@@ -6,6 +6,7 @@ to it; `runtime/serve` turns both into the answer.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -13,12 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import msgspec
 
 from dovetail.protocol.errors import (
-    INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
-    MISSING_CAPABILITY,
     ProtocolError,
+    not_found_error,
 )
+from dovetail.protocol.extension import extensions_on, missing_extension
 from dovetail.runtime.serve import Outcome, Work
 from dovetail.types.base import EmptyParams, PageParams, Result, RetriedParams
 from dovetail.types.capabilities import ListCapability, ResourcesCapability, ServerCapabilities
@@ -30,6 +31,7 @@ from dovetail.types.messages import (
     InitializeResult,
     ListenParams,
     SetLevelParams,
+    SubscriptionFilter,
 )
 from dovetail.types.prompts import GetPromptParams
 from dovetail.types.resources import ReadResourceParams, SubscribeParams
@@ -43,6 +45,9 @@ from .session import ServerCall
 if TYPE_CHECKING:
     from dovetail.protocol.extension import RequestHandler
     from dovetail.runtime.middleware import Chain
+
+    from .features.tools import RegisteredTool
+    from .signatures.binding import Binding
 
 DEFAULT_LOG_LEVEL = "info"
 """The level before a client of the handshake era has set one (logging, "Setting Log Level")."""
@@ -72,12 +77,14 @@ def _through_middleware(core: ServerCore, chain: Chain, call: ServerCall) -> Out
 
 
 def initialize(core: ServerCore, call: ServerCall, params: InitializeParams) -> Outcome:
-    """Negotiate the revision of a session (lifecycle, "Initialization")."""
+    """Negotiate the revision of a session (lifecycle, "Initialization"); a second time, the session begins anew."""
     session = call.session
     revision = session.lifecycle.initialize(params)
-    capabilities = core.capabilities() if session.keeps_state else _stateless(core.capabilities())
-    if capabilities.logging is not None:
-        session.log_level = DEFAULT_LOG_LEVEL
+    capabilities = core.capabilities()
+    capabilities.extensions = extensions_on(revision, capabilities.extensions)
+    if not session.keeps_state:
+        capabilities = _stateless(capabilities)
+    session.reset(None if capabilities.logging is None else DEFAULT_LOG_LEVEL)
     result = InitializeResult(revision.name, capabilities, core.info, core.instructions)
     return codec.encode(revision.emit_result("initialize", result))
 
@@ -107,8 +114,24 @@ def discover(core: ServerCore, call: ServerCall, params: EmptyParams) -> Outcome
 
 def list_page(core: ServerCore, call: ServerCall, params: PageParams) -> Outcome:
     """Return one page of tools, resources, templates or prompts."""
+    if core.needs_keys(call.request.method, params.cursor):
+        return functools.partial(_list_page_with_keys, core, call, params)
     terms = call.terms
     return core.list_page(call.request.method, terms.revision, params.cursor, terms.principal, terms.scopes)
+
+
+async def _list_page_with_keys(core: ServerCore, call: ServerCall, params: PageParams) -> bytes:
+    """Return one page with a cursor, after fetching the keys that sign cursors."""
+    keys, terms = core.stored_keys, call.terms
+    assert keys is not None
+    await keys.prepare()
+    page = functools.partial(core.list_page, call.request.method, terms.revision, params.cursor)
+    try:
+        return page(terms.principal, terms.scopes)
+    except ProtocolError:
+        if not await keys.look_again():  # the cursor may be signed with a key that was not there yet
+            raise
+        return page(terms.principal, terms.scopes)
 
 
 def call_tool(core: ServerCore, call: ServerCall, params: CallToolParams) -> Outcome:
@@ -116,14 +139,28 @@ def call_tool(core: ServerCore, call: ServerCall, params: CallToolParams) -> Out
     tool = core.tools.get(params.name)
     if tool is None or (core.visible is not None and not core.shows(call.terms.principal, "tool", params.name)):
         hint = core.tools.suggestion(params.name)
-        raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {params.name}{hint}")
+        raise not_found_error(f"Unknown tool: {params.name}{hint}")
     if tool.scopes and not tool.allowed(call.terms.scopes):
         raise ProtocolError(INVALID_REQUEST, f"Insufficient scope: {tool.name} needs {' '.join(tool.scopes)}")
+    if tool.task is not None or params.task is not None:
+        work = _task_work(core, call, params, tool)
+        if work is not None:
+            return work
     handle = functools.partial(tool.invoke, arguments=params.arguments or {})
     if tool.binding.context_name is not None and call.terms.revision.server_requests == "rounds":
         # A call that counts against a limit is not kept while the user thinks: it runs again from its journal.
         return functools.partial(_run_suspendable, core, call, params, handle, keep=tool.unlimited)
     return functools.partial(_run, core, call, params, handle)
+
+
+def _task_work(core: ServerCore, call: ServerCall, params: CallToolParams, tool: RegisteredTool) -> Work | None:
+    if tool.task is not None:
+        from .tasks.methods import work_as_task
+
+        return work_as_task(core, call, params, tool)
+    if core.has_task_tools and call.terms.revision.tasks == "core":
+        raise ProtocolError(METHOD_NOT_FOUND, f"The tool {tool.name} does not run as a task: call it without `task`")
+    return None
 
 
 def read_resource(core: ServerCore, call: ServerCall, params: ReadResourceParams) -> Outcome:
@@ -133,7 +170,7 @@ def read_resource(core: ServerCore, call: ServerCall, params: ReadResourceParams
         raise _no_resource(call, params.uri)
     resource, variables = match
     handle = functools.partial(resource.read, uri=params.uri, variables=variables)
-    return _work(core, call, params, handle, asks=resource.binding.context_name is not None)
+    return _work(core, call, params, handle, resource.binding)
 
 
 def get_prompt(core: ServerCore, call: ServerCall, params: GetPromptParams) -> Outcome:
@@ -141,14 +178,15 @@ def get_prompt(core: ServerCore, call: ServerCall, params: GetPromptParams) -> O
     prompt = core.prompts.get(params.name)
     if prompt is None or not core.shows(call.terms.principal, "prompt", params.name):
         hint = core.prompts.suggestion(params.name)
-        raise ProtocolError(INVALID_PARAMS, f"Unknown prompt: {params.name}{hint}")
+        raise not_found_error(f"Unknown prompt: {params.name}{hint}")
     handle = functools.partial(prompt.get, arguments=cast("dict[str, Any]", params.arguments or {}))
-    return _work(core, call, params, handle, asks=prompt.binding.context_name is not None)
+    return _work(core, call, params, handle, prompt.binding)
 
 
-def _work(core: ServerCore, call: ServerCall, params: RetriedParams, handle: Handle, *, asks: bool) -> Work:
-    if asks and call.terms.revision.server_requests == "rounds":
-        return functools.partial(_run_suspendable, core, call, params, handle)
+def _work(core: ServerCore, call: ServerCall, params: RetriedParams, handle: Handle, binding: Binding) -> Work:
+    if binding.context_name is not None and call.terms.revision.server_requests == "rounds":
+        # A plain function would hold its thread while the user thinks: it runs again from its journal.
+        return functools.partial(_run_suspendable, core, call, params, handle, keep=binding.is_async)
     return functools.partial(_run, core, call, params, handle)
 
 
@@ -169,14 +207,15 @@ async def _run_suspendable(
     core: ServerCore, call: ServerCall, params: RetriedParams, handle: Handle, *, keep: bool = True
 ) -> bytes:
     """Run a handler that may be suspended at a question and resumed by a later request."""
-    return core.encode_result(call, await core.suspended_calls.serve(core, call, params, handle, keep=keep))
+    result = await core.suspended_calls.serve(core, call, params, handle, keep=keep)
+    return result if isinstance(result, bytes) else core.encode_result(call, result)
 
 
 def complete(core: ServerCore, call: ServerCall, params: CompleteParams) -> Outcome:
     """Suggest values for an argument."""
     if not core.completes:
         raise ProtocolError(METHOD_NOT_FOUND, "This server completes nothing")
-    core.completions.admit(call.terms.principal or id(call.session))
+    core.completions.admit(call.client_key or id(call.session))
     return functools.partial(_complete, core, call, params)
 
 
@@ -213,11 +252,44 @@ def unsubscribe(core: ServerCore, call: ServerCall, params: SubscribeParams) -> 
 def listen(core: ServerCore, call: ServerCall, params: ListenParams) -> Outcome:
     """Open a subscription that lasts as long as its request (2026-07-28 subscriptions)."""
     accepted = core.accepted_filter(params.notifications, call.terms.principal)
+    if core.has_task_tools and "taskIds" in params.notifications.extra:
+        return functools.partial(_listen_to_tasks, core, call, params.notifications, accepted)
 
     async def work() -> bytes:
         return core.encode_result(call, await call.session.subscriptions.listen(call, accepted))
 
     return work
+
+
+async def _listen_to_tasks(
+    core: ServerCore, call: ServerCall, wanted: SubscriptionFilter, accepted: SubscriptionFilter
+) -> bytes:
+    """Serve a subscription that names tasks: their states follow the acknowledgement, and each change."""
+    from .tasks.methods import accepted_tasks, push_tasks
+
+    ids = await accepted_tasks(core, call, wanted)
+    accepted.extra = {"taskIds": ids}
+    listening = asyncio.ensure_future(call.session.subscriptions.listen(call, accepted))
+    try:
+        await asyncio.sleep(0)  # the acknowledgement is the first message
+        end = await push_tasks(core, call, ids)
+        try:
+            return core.encode_result(call, await listening)
+        finally:
+            end()
+    finally:
+        listening.cancel()
+
+
+def _late(name: str) -> Method:
+    """A method of tasks, whose module is imported when it is first called."""
+
+    def method(core: ServerCore, call: ServerCall, params: Any) -> Outcome:
+        from .tasks import methods
+
+        return getattr(methods, name)(core, call, params)
+
+    return method
 
 
 def _check_keeps_state(call: ServerCall) -> None:
@@ -226,7 +298,7 @@ def _check_keeps_state(call: ServerCall) -> None:
 
 
 def _no_resource(call: ServerCall, uri: str) -> ProtocolError:
-    return ProtocolError(call.terms.revision.not_found_code, f"Resource not found: {uri}", {"uri": uri})
+    return not_found_error(f"Resource not found: {uri}", {"uri": uri}, call.terms.revision.not_found_code)
 
 
 def _extension(core: ServerCore, call: ServerCall) -> Outcome:
@@ -240,8 +312,7 @@ def _extension(core: ServerCore, call: ServerCall) -> Outcome:
     if identifier not in (call.terms.capabilities.extensions or {}):
         if call.terms.revision.era == "handshake":
             raise ProtocolError(METHOD_NOT_FOUND, f"{method} needs the extension {identifier}")
-        missing: dict[str, Any] = {"requiredCapabilities": {"extensions": {identifier: {}}}}
-        raise ProtocolError(MISSING_CAPABILITY, f"{method} needs the extension {identifier}", missing)
+        raise missing_extension(identifier, f"{method} needs the extension {identifier}")
     return functools.partial(_run_extension, core, call, handler)
 
 
@@ -270,4 +341,8 @@ METHODS: dict[str, Method] = {
     "resources/subscribe": subscribe,
     "resources/unsubscribe": unsubscribe,
     "subscriptions/listen": listen,
+    "tasks/get": _late("get_task"),
+    "tasks/result": _late("task_result"),
+    "tasks/cancel": _late("cancel_task"),
+    "tasks/list": _late("list_tasks"),
 }

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from dovetail.runtime.middleware import Chain
 
     from .features.url_elicitation import UrlElicitations
+    from .loop_bridge import LoopBridge
     from .mrtr.client_requests import ClientRequests
     from .mrtr.suspendable_call import SuspendableCall
 
@@ -55,7 +56,7 @@ class HandlerServer(Protocol):
 class Invocation:
     """One run of a handler: its call, its server, and the requests that it sends to the client."""
 
-    __slots__ = ("_client_requests", "_keys", "answers", "call", "request_state", "server", "suspendable")
+    __slots__ = ("_client_requests", "_keys", "answers", "bridge", "call", "request_state", "server", "suspendable")
 
     def __init__(self, server: HandlerServer, call: ServerCall) -> None:
         self.server = server
@@ -63,6 +64,8 @@ class Invocation:
         self.call = call
         """The request that is served now; a suspended handler goes on with another one."""
         self.suspendable: SuspendableCall | None = None
+        self.bridge: LoopBridge | None = None
+        """The way of a plain function to the event loop, if it has declared a `SyncContext`."""
         self.answers: Mapping[str, Any] = {}
         self.request_state: str | None = None
         self._keys: Journal | None = None
@@ -79,6 +82,11 @@ class Invocation:
                 raise LocalError(f"The client cannot be asked: {no_requests}")
             self._client_requests = ClientRequests(terms.revision, terms.capabilities)
         return self._client_requests
+
+    @property
+    def is_replaying(self) -> bool:
+        """True while a handler that runs again does what it has done in earlier rounds."""
+        return self.suspendable is not None and self.suspendable.is_replaying
 
     def resume(self, call: ServerCall) -> None:
         """Serve another request of the same client, which has brought answers."""

@@ -33,9 +33,10 @@ class MountedTool(RegisteredTool):
         super().__init__(origin.function, origin.binding, mount.renamed(origin.definition), origin.timeout, None)
         self.mount = mount
         self.origin = origin
-        self._semaphore = origin._semaphore
+        self._semaphore, self.concurrency = origin._semaphore, origin.concurrency
         self.unlimited = origin.unlimited
         self.scopes = origin.scopes
+        self.task = origin.task
 
     async def invoke(self, invocation: Invocation, arguments: dict[str, Any]) -> CallToolResult | InputRequired:
         """Call it with the lifespan and threads of its own server."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Hashable, Mapping
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -22,6 +22,14 @@ if TYPE_CHECKING:
     from .features.logging import LogRateLimit
 
 
+class SessionServer(Protocol):
+    """The parts of a server that a session uses."""
+
+    @property
+    def served(self) -> Mapping[str, Revision]: ...
+    def shows_resource(self, principal: str | None, uri: str) -> bool: ...
+
+
 class Session:
     """One client: its handshake, log level, subscriptions and limits.
 
@@ -30,15 +38,24 @@ class Session:
     """
 
     __slots__ = (
-        *("__weakref__", "_log_rate", "_subscriptions", "keeps_state", "lifecycle", "log_level", "loop", "principal"),
-        "scopes",
+        *("__weakref__", "_log_rate", "_subscriptions", "client_key", "id", "keeps_state", "lifecycle", "log_level"),
+        *("loop", "principal", "scopes", "server"),
     )
 
     def __init__(
-        self, served: Mapping[str, Revision], principal: str | None = None, *, keeps_state: bool = True
+        self,
+        server: SessionServer,
+        principal: str | None = None,
+        *,
+        client_key: Hashable = None,
+        keeps_state: bool = True,
     ) -> None:
-        self.lifecycle = ServerLifecycle(served)
+        self.server = server
+        """The server that the client is connected to; handlers may be those of servers mounted in it."""
+        self.lifecycle = ServerLifecycle(server.served)
         self.principal = principal
+        self.client_key = principal if client_key is None else client_key
+        """The key that limits count the client by (`protocol/client_address`); None for one of a local transport."""
         self.scopes: frozenset[str] | None = None
         """The scopes of the token that the current message came with; None without authorization."""
         self.keeps_state = keeps_state
@@ -46,6 +63,8 @@ class Session:
         self.log_level: str | None = None
         """The minimum level of log messages for this client; None if the server has not declared logging."""
         self.loop = asyncio.get_running_loop()
+        self.id: str | None = None
+        """The id of the session over HTTP, by which other replicas know it."""
         self._subscriptions: Subscriptions | None = None
         self._log_rate: LogRateLimit | None = None
 
@@ -53,7 +72,7 @@ class Session:
     def subscriptions(self) -> Subscriptions:
         """The changes that the client is notified of."""
         if self._subscriptions is None:
-            self._subscriptions = Subscriptions(self.lifecycle)
+            self._subscriptions = Subscriptions(self.lifecycle, self._shows_resource)
         return self._subscriptions
 
     @property
@@ -64,6 +83,15 @@ class Session:
 
             self._log_rate = LogRateLimit()
         return self._log_rate
+
+    def _shows_resource(self, uri: str) -> bool:
+        return self.server.shows_resource(self.principal, uri)
+
+    def reset(self, log_level: str | None) -> None:
+        """Begin anew with a handshake: forget what the client has asked for before."""
+        self.log_level = log_level
+        if self._subscriptions is not None:
+            self._subscriptions.clear()
 
     def terms_for(self, request: Request) -> Terms:
         """The terms of a request that came on the client's own connection, with its principal."""
@@ -89,6 +117,12 @@ class ServerCall(Call):
         """A client without a session is looked up when a limit of it is first needed, which is rare."""
         super().__init__(request, terms, sink, connection)
         self._session = session
+
+    @property
+    def client_key(self) -> Hashable:
+        """The key that limits count the client by."""
+        principal = self.terms.principal
+        return self.session.client_key if principal is None else principal
 
     @property
     def session(self) -> Session:

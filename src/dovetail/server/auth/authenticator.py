@@ -23,8 +23,10 @@ from dovetail.auth.token_verification import Principal, check_binding
 from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_REQUEST, LocalError
 from dovetail.protocol.request_guard import Headers, Refusal
 from dovetail.server.auth.verifiers import Verifier, Verify
+from dovetail.storage.contract import StoreError
 
-from .dpop_replay import MemoryReplayCache, ReplayCache
+from .dpop_replay import ReplayCache
+from .revoked_tokens import RevokedTokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,6 +52,9 @@ class AuthenticatedCaller(msgspec.Struct, frozen=True):
     """The URL of the protected resource metadata."""
     valid_until: float | None = None
     """The time from which the token would be refused, leeway included; None if it does not expire."""
+    token_digest: bytes = b""
+    revoked_tokens: RevokedTokens | None = None
+    """The tokens that may be revoked while this one is in use."""
 
     def insufficient_scope(self, needed: Iterable[str]) -> Refusal:
         """The 403 that names the scopes a token would need ("Runtime Insufficient Scope Errors")."""
@@ -70,13 +75,19 @@ class Authenticator:
     """Authenticates the requests to one application."""
 
     def __init__(
-        self, verify: Verify, path: str, resource: str | None, replay_cache: ReplayCache | None = None
+        self,
+        verify: Verify,
+        path: str,
+        resource: str | None,
+        replay_cache: ReplayCache | None = None,
+        revoked_tokens: RevokedTokens | None = None,
     ) -> None:
         """`replay_cache` remembers the DPoP proofs that were used; by default, those of this process."""
         self._verify = verify
         self._rules = verify if isinstance(verify, Verifier) else Verifier()
         self._path = path.rstrip("/")
-        self._replay_cache = replay_cache or MemoryReplayCache()
+        self._replay_cache = replay_cache or ReplayCache()
+        self._revoked_tokens = revoked_tokens or RevokedTokens()
         self._resource = resource
         self._base: str | None = None
         if resource is not None:
@@ -96,6 +107,7 @@ class Authenticator:
         if scheme not in _SCHEMES or not token:
             return self._unauthorized(metadata, "dpop" if self._rules.dpop else "bearer", None)
         try:
+            digest = await self._revoked_tokens.check(token)
             verified = self._verify(token)
             principal = await verified if inspect.isawaitable(verified) else verified
             if isinstance(principal, str):
@@ -111,10 +123,15 @@ class Authenticator:
             logger.error("Tokens cannot be verified now: %s", problem)
             retry = ((b"retry-after", b"30"),)
             return Refusal(503, INTERNAL_ERROR, "Tokens cannot be verified now; try again later", headers=retry)
+        except StoreError as problem:
+            # Fail closed: without the store, a replayed proof or a revoked token could not be told from a good one.
+            logger.error("Tokens cannot be verified without the store: %s", problem)
+            retry = ((b"retry-after", b"1"),)
+            return Refusal(503, INTERNAL_ERROR, "Tokens cannot be verified now; try again", headers=retry)
         allowed = scopes.implied(principal.scopes, self._rules.implies)
         until = None if principal.expires_at is None else principal.expires_at + LEEWAY
         name = principal.name_for_issuer(self._rules.issuer)
-        caller = AuthenticatedCaller(name, allowed, _SCHEMES[scheme], metadata, until)
+        caller = AuthenticatedCaller(name, allowed, _SCHEMES[scheme], metadata, until, digest, self._revoked_tokens)
         return caller if allowed.issuperset(self._rules.scopes) else caller.insufficient_scope(self._rules.scopes)
 
     def metadata_document(self, scope: Scope, headers: Headers) -> bytes:
@@ -132,8 +149,8 @@ class Authenticator:
         )
 
     async def close(self) -> None:
-        """Close the replay cache."""
-        await self._replay_cache.close()
+        """Stop to follow the revocations in the store."""
+        await self._revoked_tokens.close()
 
     async def _check_proof(
         self, principal: Principal, scheme: str, token: str, method: str, url: str, headers: Headers

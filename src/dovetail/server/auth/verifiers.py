@@ -26,6 +26,7 @@ from .token_cache import TokenCache
 
 if TYPE_CHECKING:
     from dovetail.auth.http import Flow
+    from dovetail.runtime.oauth_http import OAuthHttp
     from dovetail.transports.http.contract import HttpOptions
 
 T = TypeVar("T")
@@ -35,6 +36,9 @@ MAX_TOKEN = 16 * 1024
 
 CACHE_SECONDS = 10.0
 """Default seconds for which the result of an introspection is cached."""
+
+MAX_INTROSPECTIONS = 16
+"""Introspections that run at once; further ones wait, so that a flood of invented tokens does not reach the issuer."""
 
 RETRY_SECONDS = 2.0
 """Seconds before keys are fetched again from an issuer that failed to provide any."""
@@ -173,7 +177,7 @@ class Introspection(Verifier):
         """`client_id` and `client_secret` identify this server to the issuer, whose metadata name the `endpoint`.
 
         Results are cached for `cache` seconds, and never beyond the token's expiry; a revoked token keeps working for
-        that long. With 0, every request is an introspection.
+        that long. Refusals are cached for at most 2 seconds. With 0, every request is an introspection.
         """
         self.issuer = issuer
         self.audience = _texts(audience)
@@ -184,6 +188,7 @@ class Introspection(Verifier):
         self._client = OAuthClient(id=client_id, issuer=issuer, secret=client_secret)
         self._issuer = _Issuer(issuer, http)
         self._cache = TokenCache(cache)
+        self._discovery = asyncio.Lock()
         self._server = None if endpoint is None else AuthorizationServer(issuer=issuer, introspection_endpoint=endpoint)
 
     async def __call__(self, token: str) -> Principal:
@@ -193,10 +198,10 @@ class Introspection(Verifier):
         return await self._cache.get(token, self._introspect)
 
     async def _introspect(self, token: str) -> Principal:
-        if self._server is None:
-            self._server = await self._issuer.metadata()
-        context = TokenRequestContext(self._server, self._client, time(), os.urandom)
-        return await self._issuer.run(token_verification.introspect(context, token, self.audience))
+        async with self._discovery:
+            server = self._server = self._server or await self._issuer.metadata()
+        context = TokenRequestContext(server, self._client, time(), os.urandom)
+        return await self._issuer.run_shared(token_verification.introspect(context, token, self.audience))
 
 
 class _Issuer:
@@ -206,6 +211,9 @@ class _Issuer:
         check_issuer(issuer)
         self._url = issuer
         self._http = http
+        self._shared: OAuthHttp | None = None
+        self._users = 0
+        self._slots = asyncio.Semaphore(MAX_INTROSPECTIONS)
 
     async def metadata(self) -> AuthorizationServer:
         """Its metadata (RFC 8414)."""
@@ -217,6 +225,27 @@ class _Issuer:
         from dovetail.transports.http.contract import HttpOptions
 
         return await OAuthHttp(self._url, self._http or HttpOptions()).run(flow)
+
+    async def run_shared(self, flow: Flow[T]) -> T:
+        """The same for flows of which many come at once: a few run, over connections that they share.
+
+        The connections are closed when no flow runs or waits.
+        """
+        from dovetail.runtime.oauth_http import OAuthHttp
+        from dovetail.transports.http.contract import HttpOptions
+
+        shared = self._shared
+        if shared is None:
+            shared = self._shared = OAuthHttp(self._url, self._http or HttpOptions(), keep=True)
+        self._users += 1
+        try:
+            async with self._slots:
+                return await shared.run(flow)
+        finally:
+            self._users -= 1
+            if self._users == 0:
+                self._shared = None
+                await shared.close()
 
 
 def _retrieve_exception(task: asyncio.Task[None]) -> None:

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, LocalError, ProtocolError
+from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, LocalError, ProtocolError, not_found_error
 from dovetail.runtime.rate_limit import TokenBuckets, rate_limit_error
-from dovetail.server.context import Context
+from dovetail.server.context import RequestContext
 from dovetail.server.invocation import Invocation
 from dovetail.server.session import ServerCall
 from dovetail.server.signatures.binding import Binding
@@ -30,7 +30,7 @@ class RegisteredCompletion:
     """A function that suggests values: of what was typed and, if it wants, of the arguments settled already."""
 
     def __init__(self, function: Suggest) -> None:
-        shape = inspect_callable(function, Context)
+        shape = inspect_callable(function, RequestContext)
         names = [parameter.name for parameter in shape.parameters]
         needed = [parameter.name for parameter in shape.parameters if parameter.default is REQUIRED]
         if not names or len(needed) > 2:
@@ -38,7 +38,7 @@ class RegisteredCompletion:
                 f"{shape.name}() suggests values: it takes what was typed and, if it wants, the arguments so far"
             )
         self.function = function
-        self.binding = Binding(shape.context_name, shape.is_async, None)
+        self.binding = Binding(shape.context_name, shape.is_async, None, blocking_context=shape.blocking_context)
         self._typed = names[0]
         self._settled = names[1] if len(names) > 1 else None
 
@@ -74,6 +74,10 @@ class Completions:
             raise LocalError(f"There is a completion for {argument!r} of {reference!r} already")
         self._functions[reference, argument] = RegisteredCompletion(function)
 
+    def references(self) -> list[tuple[str, str]]:
+        """The prompts and templates that there are completions for, each with its argument."""
+        return list(self._functions)
+
     def find(self, reference: str, argument: str) -> RegisteredCompletion | None:
         """The completion registered for this argument; None if there is none."""
         return self._functions.get((reference, argument))
@@ -105,13 +109,13 @@ def _known(core: ServerCore, params: CompleteParams, principal: str | None) -> t
     if isinstance(ref, PromptReference):
         prompt = core.prompts.get(ref.name)
         if prompt is None or not core.shows(principal, "prompt", ref.name):
-            raise ProtocolError(INVALID_PARAMS, f"Unknown prompt: {ref.name}")
+            raise not_found_error(f"Unknown prompt: {ref.name}")
         return ref.name, [argument.name for argument in prompt.definition.arguments or ()]
     template = core.templates.get(ref.uri)
     if template is None and (match := core.find_resource(ref.uri)) is not None:
         template = match[0]
     if template is None or not core.shows(principal, "resource", template.key):
-        raise ProtocolError(INVALID_PARAMS, f"Unknown resource template: {ref.uri}", {"uri": ref.uri})
+        raise not_found_error(f"Unknown resource template: {ref.uri}", {"uri": ref.uri})
     return template.key, list(template.template.variables) if template.template is not None else []
 
 

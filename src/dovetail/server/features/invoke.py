@@ -9,9 +9,17 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from dovetail.protocol.errors import INTERNAL_ERROR, MissingCapability, ProtocolError, URLElicitationRequired
-from dovetail.runtime.thread_pool import ThreadPool
-from dovetail.server.context import Context
+from dovetail.protocol.errors import (
+    INTERNAL_ERROR,
+    ConnectionLost,
+    InvalidParams,
+    MissingCapability,
+    NotFound,
+    ProtocolError,
+    URLElicitationRequired,
+)
+from dovetail.runtime.tracebacks import handler_traceback
+from dovetail.server.context import Context, RequestContext
 from dovetail.server.invocation import Invocation
 from dovetail.server.signatures.signature import Binding
 
@@ -21,22 +29,31 @@ logger = logging.getLogger("dovetail")
 async def call_handler(
     function: Callable[..., Any],
     binding: Binding,
-    thread_pool: ThreadPool,
     values: dict[str, Any],
+    invocation: Invocation,
     ended: Callable[[], None] | None = None,
 ) -> Any:
-    """Run a handler: on the loop if it is a coroutine function, else in a thread, which calls `ended`."""
+    """Run a handler: on the loop if it is a coroutine function, else in a thread of its client, which calls `ended`."""
     if binding.is_async:
         return await function(**values)
-    value = await thread_pool.run(functools.partial(function, **values), ended)
+    share = (invocation.call.client_key, binding)
+    try:
+        value = await invocation.server.thread_pool.run(functools.partial(function, **values), ended, share)
+    except asyncio.CancelledError:
+        if invocation.bridge is not None:
+            invocation.bridge.cancel()
+        raise
     # A plain function may still return a coroutine, as decorators around one do.
     return await value if inspect.isawaitable(value) else value
 
 
-def add_context(binding: Binding, values: dict[str, Any], invocation: Invocation) -> None:
-    """Give the handler its `Context`, if it has declared a parameter for it."""
-    if binding.context_name is not None:
-        values[binding.context_name] = Context(invocation)
+def make_context(binding: Binding, invocation: Invocation) -> RequestContext:
+    """The context for a handler that has declared one: for a plain function, one that works in a thread."""
+    if binding.is_async:
+        return Context(invocation)
+    from dovetail.server.sync_context import SyncContext, ThreadContext
+
+    return SyncContext(invocation) if binding.blocking_context else ThreadContext(invocation)
 
 
 def describe_failure(problem: BaseException, invocation: Invocation, subject: str) -> str:
@@ -48,6 +65,8 @@ def describe_failure(problem: BaseException, invocation: Invocation, subject: st
     call = invocation.call
     if isinstance(problem, ProtocolError):
         raise problem
+    if isinstance(problem, NotFound | InvalidParams) and not problem.is_remote:
+        raise call.terms.revision.refusal(call.request.method, call.request.params, problem) from problem
     if isinstance(problem, MissingCapability):
         if call.terms.revision.server_requests == "rounds":
             # 2026-07-28 basic, "_meta": a missing capability has an error code of its own there.
@@ -56,10 +75,14 @@ def describe_failure(problem: BaseException, invocation: Invocation, subject: st
     if isinstance(problem, asyncio.CancelledError):
         if call.silent:
             raise problem
-        logger.error("%s was cancelled by its own code", subject, exc_info=problem)
+        logger.error("%s was cancelled by its own code", subject, exc_info=handler_traceback(problem))
         return "it was cancelled by its own code"
     call.problem = problem
-    logger.error("%s failed", subject, exc_info=problem)
+    if isinstance(problem, ConnectionLost) and call.connection is not None and call.connection.gone is not None:
+        # The handler waited for the client when the client went, which is no fault of the handler.
+        logger.debug("%s ended: %s", subject, problem)
+    else:
+        logger.error("%s failed", subject, exc_info=handler_traceback(problem))
     return f"{type(problem).__name__}: {problem}"
 
 
@@ -71,14 +94,15 @@ async def run_handler(
     subject: str,
 ) -> Any:
     """Run the handler of a resource, prompt or completion; its failure is −32603 on every revision."""
-    add_context(binding, values, invocation)
+    if binding.context_name is not None:
+        values[binding.context_name] = make_context(binding, invocation)
     try:
         try:
-            return await call_handler(function, binding, invocation.server.thread_pool, values)
+            return await call_handler(function, binding, values, invocation)
         except URLElicitationRequired as problem:
             from .url_elicitation import page_required
 
-            return page_required(problem, invocation)
+            return await page_required(problem, invocation)
     except BaseException as problem:
         text = describe_failure(problem, invocation, subject)
         raise ProtocolError(INTERNAL_ERROR, f"{subject} failed: {text}") from problem

@@ -37,6 +37,9 @@ class ListPages:
         self._pages: dict[tuple[str, int], bytes] = {}
         self._parts: dict[tuple[frozenset[str], str], bytes] = {}
 
+    def __len__(self) -> int:
+        return len(self._registry)
+
     def clear(self) -> None:
         """The list has changed: build its pages again when they are requested."""
         self._pages = {}

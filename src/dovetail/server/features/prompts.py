@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypedDict, Unpack, cast
 
 from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, LocalError, ProtocolError
-from dovetail.server.context import Context
+from dovetail.server.context import RequestContext
 from dovetail.server.invocation import Invocation
-from dovetail.server.signatures.signature import BadArguments, TextBinding, prompt_binding
+from dovetail.server.signatures.signature import Argument, BadArguments, TextBinding, prompt_binding
 from dovetail.types.capabilities import Icon
 from dovetail.types.client_features import InputRequired
 from dovetail.types.content import Content, Text
@@ -23,6 +23,8 @@ class PromptOptions(TypedDict, total=False):
     name: str
     title: str
     description: str
+    arguments: Sequence[PromptArgument]
+    """The arguments, instead of the parameters of the function."""
     icons: Iterable[Icon]
     meta: dict[str, Any]
 
@@ -52,14 +54,20 @@ class RegisteredPrompt:
 def make_prompt(function: Callable[..., Any], **options: Unpack[PromptOptions]) -> RegisteredPrompt:
     """Look at a function once and make it a prompt."""
     if unknown := options.keys() - PromptOptions.__annotations__.keys():
-        raise LocalError(f"A prompt has no option {', '.join(sorted(unknown))}")
+        from dovetail.server.other_names import PROMPT_OPTIONS, unknown_options
+
+        raise LocalError(unknown_options("A prompt", unknown, PROMPT_OPTIONS, PromptOptions.__annotations__))
     name = options.get("name") or getattr(function, "__name__", None)
     if not name or name == "<lambda>":
         raise LocalError("A prompt needs a name: give name=… for a lambda or a callable object")
-    binding = prompt_binding(function, Context, options.get("description"))
-    arguments = [
-        PromptArgument(field.name, field.title, field.description, field.required) for field in binding.arguments
-    ]
+    declared = options.get("arguments")
+    if declared is None:
+        binding = prompt_binding(function, RequestContext, options.get("description"))
+        arguments = [PromptArgument(one.name, one.title, one.description, one.required) for one in binding.arguments]
+    else:
+        arguments = list(declared)
+        fields = [Argument(one.name, one.description, bool(one.required), one.title) for one in arguments]
+        binding = prompt_binding(function, RequestContext, options.get("description"), fields)
     icons = options.get("icons")
     definition = Prompt(
         name,

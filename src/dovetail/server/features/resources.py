@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+import types
+import typing
 from collections.abc import Callable, Iterable
 from typing import Any, TypedDict, Unpack, cast
 
 import msgspec
 
 from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, LocalError, ProtocolError
-from dovetail.server.context import Context
+from dovetail.schema.hints.conversion import return_hint
+from dovetail.server.context import RequestContext
 from dovetail.server.invocation import Invocation
+from dovetail.server.signatures.results import data_hint
 from dovetail.server.signatures.signature import BadArguments, BadResult, TextBinding, json_builtins, template_binding
 from dovetail.types.base import CacheScope
 from dovetail.types.capabilities import Icon
@@ -121,20 +125,22 @@ class RegisteredResource:
 def make_resource(function: Callable[..., Any], uri: str, **options: Unpack[ResourceOptions]) -> RegisteredResource:
     """Look at a function once and make it a resource, or a template where the URI has variables."""
     if unknown := options.keys() - ResourceOptions.__annotations__.keys():
-        raise LocalError(f"A resource has no option {', '.join(sorted(unknown))}")
+        from dovetail.server.other_names import RESOURCE_OPTIONS, unknown_options
+
+        raise LocalError(unknown_options("A resource", unknown, RESOURCE_OPTIONS, ResourceOptions.__annotations__))
     if not _URI.match(uri):
         raise LocalError(f"{uri!r} is no URI: it begins with a scheme, as in 'config://app', and has no blanks")
     try:
         variables = UriTemplate(uri).variables if "{" in uri else ()
     except ValueError as problem:
         raise LocalError(f"{uri!r} is no URI template: {problem}") from problem
-    binding = template_binding(function, Context, variables)
+    binding = template_binding(function, RequestContext, variables)
     icons = options.get("icons")
     name = options.get("name") or getattr(function, "__name__", uri)
     shared: dict[str, Any] = {
         "title": options.get("title"),
         "description": options.get("description") or binding.description,
-        "mime_type": options.get("mime_type"),
+        "mime_type": options.get("mime_type") or _data_type(function),
         "icons": list(icons) if icons else None,
         "annotations": options.get("annotations"),
         "meta": options.get("meta"),
@@ -143,6 +149,18 @@ def make_resource(function: Callable[..., Any], uri: str, **options: Unpack[Reso
     if isinstance(definition, Resource):
         definition.size = options.get("size")
     return RegisteredResource(function, binding, definition, _hints(uri, **options))
+
+
+def _data_type(function: Callable[..., Any]) -> str | None:
+    """The type of the content of a function that declares to return data; None for text, bytes, and what may be any."""
+    hint = return_hint(function)
+    if typing.get_origin(hint) is typing.Annotated:
+        hint = typing.get_args(hint)[0]
+    if data_hint(hint) is Any:
+        return None
+    kinds = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
+    is_text = any(kind in (str, bytes, bytearray, None, types.NoneType) for kind in kinds)
+    return None if is_text else "application/json"
 
 
 def _hints(uri: str, **options: Unpack[ResourceOptions]) -> CacheHints | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -45,8 +45,10 @@ class ListenRequest(msgspec.Struct):
 class Subscriptions:
     """The subscriptions of one client, on both eras."""
 
-    def __init__(self, lifecycle: ServerLifecycle) -> None:
+    def __init__(self, lifecycle: ServerLifecycle, shows: Callable[[str], bool]) -> None:
+        """`shows` tells if the client may know of a resource, by its URI."""
         self._lifecycle = lifecycle
+        self._shows = shows
         self._sink: MessageSink | None = None
         self._requests: dict[Id, ListenRequest] = {}
         self._subscribed: set[str] = set()
@@ -78,6 +80,11 @@ class Subscriptions:
             self._subscribed.remove(uri)
             self._uncount([uri])
 
+    def clear(self) -> None:
+        """End the subscriptions to resources of the handshake era; those of `subscriptions/listen` go on."""
+        for uri in self.subscribed:
+            self.remove(uri)
+
     async def listen(self, call: Call, wanted: SubscriptionFilter) -> ListenResult:
         """Acknowledge a subscription and serve it until the client cancels it or the server shuts down.
 
@@ -106,11 +113,14 @@ class Subscriptions:
         self._announce_soon()
 
     def resource_updated(self, uri: str) -> None:
-        """Note an update; subscribers of the resource, or of one above it, are notified."""
+        """Note an update; subscribers of the resource, or of one above it, are notified if they can see it.
+
+        A folder that a client has subscribed to may hold resources that are hidden from it, even their names.
+        """
         if not self._counts:
             return
         subscribed = covering(self._counts, uri)
-        if not subscribed:
+        if not subscribed or not self._shows(uri):
             return
         if len(self._updated) < MAX_UNSENT:
             self._updated[uri] = None

@@ -24,13 +24,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("dovetail.http")
 
-LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s [%(request_id)s] %(message)s"
-"""For handlers that have a `RequestIds` filter."""
+_LINE = "%(asctime)s %(levelname)s %(name)s %(message)s"
+_LINE_WITH_ID = "%(asctime)s %(levelname)s %(name)s [%(request_id)s] %(message)s"
 
 REQUEST_ID = b"x-request-id"
 _SANE = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 _LONGEST = 200
 _SESSION_SHOWN = 8
+_TASK_SHOWN = 12
 
 _current: ContextVar[AccessLogEntry | None] = ContextVar("dovetail_request", default=None)
 
@@ -72,7 +73,7 @@ class AccessLogEntry:
             if (session := request.headers.get(SESSION_KEY)) is not None:
                 words.append(f"session={session[:_SESSION_SHOWN].decode('latin-1')}")
         words.append(f"request={current_request_id()}")
-        logger.info("%s", " ".join(map(_plain, words)))
+        logger.info("%s", " ".join(map(_plain, words)), extra={"is_access_line": True})
 
 
 class RequestIds(logging.Filter):
@@ -82,6 +83,21 @@ class RequestIds(logging.Filter):
         """Add the id; no record is dropped."""
         record.request_id = current_request_id() or "-"
         return True
+
+
+class RequestLogFormatter(logging.Formatter):
+    """Log lines with the id of their request, once: the line of the access log contains it anyway.
+
+    For handlers that have a `RequestIds` filter.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(_LINE_WITH_ID)
+        self._access = logging.Formatter(_LINE)
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        return self._access.format(record) if getattr(record, "is_access_line", False) else super().format(record)
 
 
 def current_request_id() -> str | None:
@@ -95,12 +111,17 @@ def current_request_id() -> str | None:
 
 
 def _subject(request: HttpRequest | None) -> list[str]:
-    """The method of the message, and the tool, prompt or resource that it is about."""
+    """The method of the message, and the tool, prompt, resource or task that it is about."""
     message: Any = None if request is None else request.message
     if isinstance(message, list):
         return ["batch"]
     if not isinstance(message, Request | Notification):
         return []
+    if isinstance(task := message.params.get("taskId"), str):
+        # Whoever has the id of a task may have access to it: the log has the hash that the store has.
+        from dovetail.server.tasks.stored_tasks import handle_of
+
+        return [message.method, f"task={handle_of(task)[:_TASK_SHOWN]}"]
     named = message.params.get("uri" if message.method.startswith("resources/") else "name")
     return [message.method, named] if isinstance(named, str) else [message.method]
 

@@ -7,27 +7,34 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from dovetail.protocol.client_address import TrustedProxies, client_key
 from dovetail.protocol.cors import Cors
 from dovetail.protocol.errors import INTERNAL_ERROR
 from dovetail.protocol.request_guard import Refusal, RequestGuard
+from dovetail.runtime.serve import STORE_FAILED
+from dovetail.storage.contract import StoreError
 from dovetail.transports.http.server.asgi import ClientGone, Receive, Scope, Send
 from dovetail.transports.http.server.response import WRITE_JSON, HttpResponse
 from dovetail.wire import codec
 
 from .access_log import REQUEST_ID, AccessLogEntry
 from .options import Settings
-from .request import HttpRequest
+from .request import HttpRequest, client_address
 from .router import HttpRouter
 
 if TYPE_CHECKING:
-    from dovetail.server.auth.authenticator import AuthenticatedCaller, Authenticator
+    from dovetail.server.auth.authenticator import Authenticator
     from dovetail.server.core import ServerCore
-    from dovetail.server.run.session_relay import SessionRelay
 
 logger = logging.getLogger("dovetail")
 
 Handler: TypeAlias = Callable[[HttpRequest], Awaitable[None]]
 
+_TRY_AGAIN_LATER = 1013
+_LONGEST_REASON = 100
+"""The code and the longest reason of a WebSocket that is closed because there are too many (RFC 6455, 5.5.1)."""
+
+_STORE_FAILED = Refusal(503, INTERNAL_ERROR, STORE_FAILED, headers=((b"retry-after", b"1"),))
 _ENDING = Refusal(503, INTERNAL_ERROR, "The server is ending", headers=((b"connection", b"close"),))
 
 
@@ -42,13 +49,14 @@ class AsgiApp:
     """One server as an ASGI application; it needs no lifespan, and uses one where there is one."""
 
     def __init__(
-        self, core: ServerCore, settings: Settings, bound_host: str | None = None, relay: SessionRelay | None = None
+        self, core: ServerCore, settings: Settings, bound_host: str | None = None, *, ephemeral: bool = False
     ) -> None:
+        """`ephemeral` is true if the store is of no use to a later run."""
         self._settings = settings
-        self._relay = relay
-        self._router = HttpRouter(core, settings, "" if relay is None else relay.prefix)
-        self._authenticator = _make_authenticator(core, settings, self._router, relay)
+        self._router = HttpRouter(core, settings, ephemeral=ephemeral)
+        self._authenticator = _make_authenticator(core, settings, self._router)
         self._cors = Cors.build(settings.cors)
+        self._proxies = TrustedProxies.build(settings.trusted_proxies)
         self._unavailable: Refusal | None = None
         """The refusal of every request, once the server shuts down."""
         self.bind(bound_host)
@@ -68,7 +76,8 @@ class AsgiApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request, one WebSocket, or the application's lifespan."""
-        if (scope["type"] != "http" or self._relay is not None) and await self._serve_other(scope, receive, send):
+        if scope["type"] != "http":
+            await self._serve_other(scope, receive, send)
             return
         path: str = scope["path"]
         # Taken out of the scope, which it refers to: left there, each request would be a reference cycle.
@@ -84,9 +93,9 @@ class AsgiApp:
                 return
             headers = route.guard.headers(scope["headers"])
             if isinstance(headers, Refusal):
-                await HttpRequest(scope, {}, receive, response).refuse(headers)
+                await HttpRequest(scope, {}, receive, response, self._proxies).refuse(headers)
                 return
-            request = HttpRequest(scope, headers, receive, response)
+            request = HttpRequest(scope, headers, receive, response, self._proxies)
             entry.request = request
             if REQUEST_ID in headers:
                 entry.use_client_id(request)
@@ -101,10 +110,8 @@ class AsgiApp:
         except asyncio.CancelledError:
             # The process that runs the application ends and has said so already; a traceback would add nothing.
             response.gone = True
-        except Exception:
-            logger.exception("Answering %s %s failed", scope["method"], path)
-            if not response.started:
-                await response.json(500, codec.failure(None, INTERNAL_ERROR, "Internal error", null_id=True))
+        except Exception as problem:
+            await _respond_to_failure(problem, f"Answering {scope['method']} {path} failed", entry.request, response)
         finally:
             entry.end(scope, path, response)
 
@@ -116,9 +123,9 @@ class AsgiApp:
     async def close(self, grace: float = 5.0) -> None:
         """Shut down; calls that run longer than the grace period are cancelled."""
         self._unavailable = _ENDING
-        await self._router.close(grace)
         if self._authenticator is not None:
             await self._authenticator.close()
+        await self._router.close(grace)
 
     async def _authenticate(self, authenticator: Authenticator, request: HttpRequest) -> Refusal | None:
         caller = await authenticator.authenticate(request.scope, request.headers, _below_root(request.scope))
@@ -138,51 +145,49 @@ class AsgiApp:
             await request.response.empty(204)
         return allowed is not None
 
-    async def _serve_other(self, scope: Scope, receive: Receive, send: Send) -> bool:
-        """Serve what is no HTTP request, or one for another worker; False for an HTTP request to serve here."""
+    async def _serve_other(self, scope: Scope, receive: Receive, send: Send) -> None:
         kind = scope["type"]
-        if kind == "http":
-            return self._relay is not None and await self._relay.forward(scope, receive, send)
         if kind == "websocket":
             await self._websocket(scope, receive, send)
         elif kind == "lifespan":
             await self._lifespan(receive, send)
         else:
             raise NotImplementedError(f"Dovetail serves HTTP and WebSocket, not {kind!r}")
-        return True
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         settings = self._settings
         headers = self._guard.headers(scope["headers"])
-        refused = (
+        if (
             not settings.websocket
-            or self._unavailable is not None
             or _path(scope) != settings.path.rstrip("/") + "/ws"
             or isinstance(headers, Refusal)
             or self._guard.check_source(headers) is not None
-        )
-        caller: AuthenticatedCaller | Refusal | None = None
-        if not refused and self._authenticator is not None:
-            assert not isinstance(headers, Refusal)
-            caller = await self._authenticator.authenticate(scope, headers, _below_root(scope))
-            refused = isinstance(caller, Refusal)
-        if refused:
+        ):
             await receive()
-            if isinstance(caller, Refusal) and "websocket.http.response" in scope.get("extensions", {}):
-                # A client that gets the challenge can log in, as it would over HTTP.
-                headers = [*caller.headers, (b"content-length", b"0")]
-                await send({"type": "websocket.http.response.start", "status": caller.status, "headers": headers})
-                await send({"type": "websocket.http.response.body", "body": b""})
-            else:
-                await send({"type": "websocket.close", "code": 1008})
+            await send({"type": "websocket.close", "code": 1008})
             return
-        assert not isinstance(caller, Refusal)
-        await self._router.websocket(receive, send, scope.get("subprotocols") or [], caller)
+        refusal, caller = self._unavailable, None
+        if refusal is None and self._authenticator is not None:
+            found = await self._authenticator.authenticate(scope, headers, _below_root(scope))
+            refusal, caller = (found, None) if isinstance(found, Refusal) else (None, found)
+        limit = self._router.legacy.limit
+        key = client_key(None if caller is None else caller.name, client_address(scope, headers, self._proxies))
+        refusal = refusal or limit.admit(key)
+        if refusal is not None:
+            await _refuse_websocket(refusal, scope, receive, send)
+            return
+        try:
+            await self._router.websocket(receive, send, scope.get("subprotocols") or [], caller, key)
+        finally:
+            limit.release(key)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         try:
             await self._router.start()
+        except StoreError as problem:
+            await send({"type": "lifespan.startup.failed", "message": str(problem)})
+            return
         except Exception as problem:
             logger.exception("The server's lifespan failed")
             await send({"type": "lifespan.startup.failed", "message": f"{type(problem).__name__}: {problem}"})
@@ -196,7 +201,7 @@ class AsgiApp:
         settings, router, guard = self._settings, self._router, self._guard
         routes = {settings.path.rstrip("/") or "/": Route(guard, router.serve)}
         if settings.legacy_sse and router.handshake:
-            routes["/sse"] = Route(guard.for_methods("GET"), router.legacy.open)
+            routes["/sse"] = Route(guard.for_methods("GET"), router.legacy_open)
             routes["/messages"] = Route(guard.for_methods("POST"), router.legacy_message)
         return routes
 
@@ -206,7 +211,10 @@ class AsgiApp:
         if authenticator is not None and path not in authenticator.metadata_paths:
             authenticator = None
         if path != self._settings.health and authenticator is None:
-            await response.text(404, f"There is nothing at {path}; the MCP endpoint is at {self._settings.path}\n")
+            # Below a mount, the paths as the client sees them.
+            mount = str(scope.get("root_path") or "").rstrip("/")
+            endpoint = f"{mount}{self._settings.path}"
+            await response.text(404, f"There is nothing at {mount}{path}; the MCP endpoint is at {endpoint}\n")
             return
         headers = self._guard.headers(scope["headers"])
         refusal = headers if isinstance(headers, Refusal) else self._guard.check_source(headers)
@@ -215,7 +223,7 @@ class AsgiApp:
             return
         assert not isinstance(headers, Refusal)
         if authenticator is not None and self._cors is not None and scope["method"] == "OPTIONS":
-            request = HttpRequest(scope, headers, receive, response)
+            request = HttpRequest(scope, headers, receive, response, self._proxies)
             await self._preflight(self._cors, self._guard.for_methods("GET"), request)
         elif scope["method"] not in {"GET", "HEAD"}:
             response.add_header(b"allow", b"GET, HEAD")
@@ -230,6 +238,38 @@ class AsgiApp:
             await response.json(503 if ending else 200, codec.encode(status))
 
 
+async def _respond_to_failure(
+    problem: Exception, description: str, request: HttpRequest | None, response: HttpResponse
+) -> None:
+    """Log an exception that nothing has handled, and answer with an error if no response has begun."""
+    if isinstance(problem, StoreError):
+        logger.error("%s: %s", description, problem)
+        if request is not None and not response.started:
+            await request.refuse(_STORE_FAILED, request.message_id)
+        return
+    logger.error("%s", description, exc_info=problem)
+    if not response.started:
+        await response.json(500, codec.failure(None, INTERNAL_ERROR, "Internal error", null_id=True))
+
+
+async def _refuse_websocket(refusal: Refusal, scope: Scope, receive: Receive, send: Send) -> None:
+    """Refuse a WebSocket with an HTTP response, where the ASGI server can send one.
+
+    A client that gets the challenge of a 401 can log in, and one that gets a 503 can try again, as over HTTP.
+    """
+    await receive()
+    if "websocket.http.response" in scope.get("extensions", {}):
+        headers = [*refusal.headers, (b"content-length", b"0")]
+        await send({"type": "websocket.http.response.start", "status": refusal.status, "headers": headers})
+        await send({"type": "websocket.http.response.body", "body": b""})
+    elif refusal.status == 503:
+        # Closed before it is accepted, it would be a 403, which tells the client that it may never connect.
+        await send({"type": "websocket.accept"})
+        await send({"type": "websocket.close", "code": _TRY_AGAIN_LATER, "reason": refusal.message[:_LONGEST_REASON]})
+    else:
+        await send({"type": "websocket.close", "code": 1008})
+
+
 def _path(scope: Scope) -> str:
     """The path below where the application is mounted, without a slash at its end."""
     return _below_root(scope).rstrip("/") or "/"
@@ -241,17 +281,12 @@ def _below_root(scope: Scope) -> str:
     return path[len(root) :] if root and path.startswith(root) else path
 
 
-def _make_authenticator(
-    core: ServerCore, settings: Settings, router: HttpRouter, relay: SessionRelay | None
-) -> Authenticator | None:
+def _make_authenticator(core: ServerCore, settings: Settings, router: HttpRouter) -> Authenticator | None:
     if core.auth is None:
         return None
     from dovetail.server.auth.authenticator import Authenticator
-    from dovetail.server.auth.dpop_replay import FileReplayCache, StoreReplayCache
+    from dovetail.server.auth.dpop_replay import ReplayCache
 
-    replay_cache = None
-    if settings.store is not None:
-        replay_cache = StoreReplayCache(lambda: router.store)
-    elif relay is not None:
-        replay_cache = FileReplayCache(relay.shared_file("proofs"))
-    return Authenticator(core.auth, settings.path, settings.resource, replay_cache)
+    core.revoked_tokens.use_store(lambda: router.common_store)
+    replay_cache = ReplayCache(lambda: router.common_store)
+    return Authenticator(core.auth, settings.path, settings.resource, replay_cache, core.revoked_tokens)

@@ -3,32 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
 from dovetail.protocol.admission import ASSUMED
+from dovetail.protocol.client_address import FORWARDED_FOR, TrustedProxies, client_key
 from dovetail.protocol.headers import VERSION_KEY
 from dovetail.protocol.request_guard import Headers, Refusal
 from dovetail.protocol.revisions import REVISIONS
 from dovetail.transports.http.server.asgi import Receive, Scope, until_gone
 from dovetail.transports.http.server.response import HttpResponse
 from dovetail.wire import codec
-from dovetail.wire.jsonrpc import Id
+from dovetail.wire.jsonrpc import Id, Invalid, Request
 
 if TYPE_CHECKING:
     from dovetail.server.auth.authenticator import AuthenticatedCaller
     from dovetail.wire.jsonrpc import Message
 
-_LOCAL = frozenset({"", "127.0.0.1", "::1"})
+_LOCAL = TrustedProxies.build()
 
 
 class HttpRequest:
     """One HTTP request: its headers, its caller, and the response."""
 
-    __slots__ = ("caller", "headers", "message", "method", "principal", "receive", "response", "scope", "task")
+    __slots__ = (
+        *("_proxies", "caller", "headers", "message", "method", "principal", "receive", "response", "scope", "task"),
+    )
 
-    def __init__(self, scope: Scope, headers: Headers, receive: Receive, response: HttpResponse) -> None:
+    def __init__(
+        self, scope: Scope, headers: Headers, receive: Receive, response: HttpResponse, proxies: TrustedProxies = _LOCAL
+    ) -> None:
         self.scope = scope
+        self._proxies = proxies
         self.method: str = scope["method"]
         self.headers = headers
         self.receive = receive
@@ -42,6 +48,12 @@ class HttpRequest:
         """The decoded body."""
 
     @property
+    def message_id(self) -> Id | None:
+        """The id of the request in the body, if there is one and it could be read."""
+        message = self.message
+        return message.id if isinstance(message, Request | Invalid) else None
+
+    @property
     def query(self) -> bytes:
         """The query string."""
         return self.scope.get("query_string", b"")
@@ -52,14 +64,11 @@ class HttpRequest:
         return self.scope.get("root_path", "")
 
     @property
-    def address(self) -> str:
-        """The address of the client; a proxy on this machine is trusted to name it."""
-        client = self.scope.get("client")
-        host = client[0] if client else ""
-        forwarded = self.headers.get(b"x-forwarded-for")
-        if forwarded is None or host not in _LOCAL:
-            return host
-        return forwarded.rpartition(b",")[2].strip().decode("latin-1") or host
+    def client_key(self) -> Hashable:
+        """The key that limits count the client by."""
+        if self.principal is not None:
+            return self.principal
+        return client_key(None, client_address(self.scope, self.headers, self._proxies))
 
     async def refuse(self, refusal: Refusal, id: Id | None = None) -> None:
         """Answer with a refusal; how an unknown id is written depends on the revision that the header names."""
@@ -77,3 +86,9 @@ class HttpRequest:
         await until_gone(self.receive)
         self.response.gone = True
         on_gone()
+
+
+def client_address(scope: Scope, headers: Headers, proxies: TrustedProxies) -> str:
+    """The address of the client of a request or WebSocket; empty for a Unix socket."""
+    client = scope.get("client")
+    return proxies.client_address(client[0] if client else "", headers.get(FORWARDED_FOR))

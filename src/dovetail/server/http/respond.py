@@ -17,6 +17,7 @@ from dovetail.protocol.revisions.revision import Revision
 from dovetail.runtime.serve import Outcome, serve
 from dovetail.server.auth.token_expiry import TOKEN_EXPIRED, TokenExpiry
 from dovetail.server.session import ServerCall
+from dovetail.storage.contract import StoreError
 from dovetail.transports.http.server.event_stream import EventStream
 from dovetail.transports.http.server.resumable_stream import ResumableStream
 from dovetail.transports.http.server.timeout_wheel import TimeoutWheel
@@ -85,6 +86,9 @@ class Responder:
                 status, answer = 503, inline.stopped()
         if call is not None and call.error_code is not None:
             status = status_of(revision, call.error_code)
+            if isinstance(call.problem, StoreError):
+                status = 503
+                request.response.add_header(b"retry-after", b"1")
         if answer is not None and (inline is None or inline.writer is None) and (accepts_json or status != 200):
             await request.response.json(status, answer)
         elif inline is not None:

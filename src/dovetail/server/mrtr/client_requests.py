@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, Unpack
 
 import msgspec
 
@@ -31,9 +31,13 @@ from dovetail.types.tools import Tool
 from .forms import form_for
 
 if TYPE_CHECKING:
+    from dovetail.server.invocation import Invocation
+
     from .forms import Form
 
 _PAGE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s\x00-\x1f\x7f/?#][^\s\x00-\x1f\x7f]*\Z")
+
+T_co = TypeVar("T_co", covariant=True)
 
 Prompt = str | SamplingContent | Sequence[SamplingMessage | SamplingContent | str]
 
@@ -56,11 +60,11 @@ class SampleOptions(TypedDict, total=False):
     metadata: dict[str, Any]
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """The user's answer to an elicitation: `data` is there only when a form was accepted."""
+class Answer(msgspec.Struct, Generic[T_co], frozen=True):
+    """The user's answer to an elicitation: whether it was accepted and, if so, the form as an instance of its type."""
 
     action: Literal["accept", "decline", "cancel"]
-    data: Any = None
+    content: Any = None
     id: str | None = None
     """The elicitation id of a page, where the revision has such ids."""
 
@@ -68,6 +72,14 @@ class Answer(msgspec.Struct, frozen=True):
     def accepted(self) -> bool:
         """True if the user accepted."""
         return self.action == "accept"
+
+    @property
+    def data(self) -> T_co:
+        """The accepted form; raises LocalError if the user did not accept, so look at `accepted` first."""
+        if self.action != "accept":
+            verb = "declined" if self.action == "decline" else "cancelled"
+            raise LocalError(f"There is no data, because the user {verb}: look at answer.accepted first")
+        return self.content
 
 
 class ClientRequests:
@@ -91,6 +103,10 @@ class ClientRequests:
 
     def sample(self, prompt: Prompt, *, max_tokens: int, **options: Unpack[SampleOptions]) -> SamplingRequest:
         """Ask the client's model."""
+        if unknown := options.keys() - SampleOptions.__annotations__.keys():
+            from dovetail.server.other_names import SAMPLE_OPTIONS, unknown_options
+
+            raise LocalError(unknown_options("ctx.sample", unknown, SAMPLE_OPTIONS))
         tools = options.get("tools")
         self._check_sampling(with_tools=bool(tools))
         stop, choice = options.get("stop"), options.get("tool_choice")
@@ -126,11 +142,15 @@ class ClientRequests:
                 self._check_roots()
 
     def _check_elicitation(self, mode: Literal["form", "url"]) -> None:
-        can = self._capabilities.elicitation if self._revision.form != "absent" else None
+        if self._revision.form == "absent":
+            raise MissingCapability("elicitation", {"elicitation": {}}, revision=self._revision.name)
+        can = self._capabilities.elicitation
         if mode == "form":
             if can is None or (can.form is None and can.url is not None):
                 raise MissingCapability("elicitation", {"elicitation": {"form": {}}})
-        elif can is None or can.url is None or "url" not in self._revision.known["ElicitParams"]:
+        elif "url" not in self._revision.known["ElicitParams"]:
+            raise MissingCapability("elicitation by URL", {"elicitation": {"url": {}}}, revision=self._revision.name)
+        elif can is None or can.url is None:
             raise MissingCapability("elicitation by URL", {"elicitation": {"url": {}}})
 
     def _check_sampling(self, *, with_tools: bool) -> None:
@@ -145,7 +165,16 @@ class ClientRequests:
             raise MissingCapability("roots", {"roots": {}})
 
 
-def answer_of(result: ElicitResult, form: Form | None, elicitation_id: str | None = None) -> Answer:
+async def elicit_form(
+    invocation: Invocation, message: str, form: type | dict[str, Any] | None, key: str | None
+) -> Answer[Any]:
+    """The user's answer to a form."""
+    result = await invocation.ask(invocation.client_requests.elicit(message, form), key)
+    assert isinstance(result, ElicitResult)
+    return answer_of(result, form_for(form))
+
+
+def answer_of(result: ElicitResult, form: Form | None, elicitation_id: str | None = None) -> Answer[Any]:
     """The user's answer with its data as the type that the form was made from."""
     if result.action != "accept" or form is None:
         return Answer(result.action, id=elicitation_id)

@@ -15,11 +15,11 @@ from dovetail.protocol.errors import InvalidAnswer, LocalError
 from dovetail.schema.error_text import conversion_error, json_preview, with_path
 from dovetail.schema.form_check import check_form
 from dovetail.schema.forms import CompiledForm, flat_field
+from dovetail.schema.hints.opaque_types import decode
+from dovetail.schema.hints.param import Param, merge_metadata
+from dovetail.schema.hints.reader import HintReader
+from dovetail.schema.hints.type_support import HintSchema, Unsupported, hint_name
 from dovetail.server.signatures import docstring
-from dovetail.server.signatures.opaque_types import decode
-from dovetail.server.signatures.param import Param, merge_metadata
-from dovetail.server.signatures.schema import HintReader
-from dovetail.server.signatures.type_support import HintSchema, Unsupported, hint_name
 from dovetail.types.serialization import integers_from_floats
 
 Email: TypeAlias = typing.Annotated[str, Param(extra={"format": "email"})]

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import enum
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Protocol
 
 from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, InvalidAnswer, ProtocolError, RemoteError
 from dovetail.protocol.mrtr import Journal, JournalEntry, PendingInput, digest
@@ -55,14 +55,31 @@ TRANSITIONS: dict[tuple[State, Event], State] = {
 }
 
 
+class StepRecorder(Protocol):
+    """Keeps the journal of a call that outlives its process."""
+
+    async def before_step(self) -> None:
+        """A step is about to run."""
+        ...
+
+    async def after_step(self) -> None:
+        """The outcome of a step is in the journal; the handler gets it when this returns."""
+        ...
+
+
 class SuspendableCall:
     """One handler, its journal, and the questions it waits for."""
 
-    def __init__(self, revision: Revision, journal: Journal, unused: set[str]) -> None:
+    def __init__(
+        self, revision: Revision, journal: Journal, unused: set[str], recorder: StepRecorder | None = None
+    ) -> None:
         self._revision = revision
         self.journal = journal
+        self.recorder = recorder
         self._unused = unused
         """Answers from earlier rounds that this run of the handler has not asked for yet."""
+        self._unused_steps = {key for key, entry in journal.entries.items() if entry.step}
+        """Steps of an earlier run that this one has not come to; empty once it does something new."""
         self.loop = asyncio.get_running_loop()
         self.state = State.RUNNING
         self._branches: Branches | None = None
@@ -99,11 +116,35 @@ class SuspendableCall:
         result = self._result
         if self._problem is not None or result is None:
             raise self._problem or RuntimeError("A handler ended without a result")
-        if self._unused and not (isinstance(result, CallToolResult) and result.is_error):
+        if self._unused and not _is_failed(result):
             raise ProtocolError(
                 INTERNAL_ERROR, f"The handler took another path: it did not ask for the answer {min(self._unused)!r}"
             )
         return result
+
+    @property
+    def open_questions(self) -> dict[str, tuple[InputRequest, str]]:
+        """The open questions, each with the digest of its content."""
+        return {key: (question, name) for key, (question, name, _) in self._open.items()}
+
+    async def until_round_ends(self, seconds: float) -> bool:
+        """Wait so long at most until there is an outcome; True if there is one."""
+        try:
+            done, _ = await asyncio.wait([self._round], timeout=seconds)
+        except asyncio.CancelledError:
+            await self.stop()
+            raise
+        return bool(done)
+
+    async def until_ended(self) -> None:
+        """Wait until the handler has returned or failed, whatever requests do meanwhile."""
+        if self._handler is not None:
+            await asyncio.wait([self._handler])
+
+    @property
+    def is_replaying(self) -> bool:
+        """True until a handler that runs again has come to the last answer or step that it had before."""
+        return bool(self._unused or self._unused_steps)
 
     @property
     def asked(self) -> dict[str, PendingInput]:
@@ -152,6 +193,7 @@ class SuspendableCall:
             self._unused.discard(key)
             await self._yield()
             return load_answer(self._revision, method, entry.value)
+        self._unused_steps.clear()
         future: asyncio.Future[Any] = self.loop.create_future()
         self._open[key] = (question, name, future)
         self._active()
@@ -166,14 +208,20 @@ class SuspendableCall:
         key = self.journal.key(token, lane=self._branch(token))
         entry = self.journal.find(key, token)
         if entry is not None:
+            self._unused_steps.discard(key)
             await self._yield()
             return step_result(name, entry)
+        self._unused_steps.clear()
         while self.state is State.SUSPENDED:
             await self._until_resumed()
         self._steps += 1
         try:
+            if self.recorder is not None:
+                await self.recorder.before_step()
             entry, problem = await run_step(step, token)
             self.journal.write(key, entry)
+            if self.recorder is not None:
+                await self.recorder.after_step()
         finally:
             self._steps -= 1
             self._active()
@@ -217,6 +265,10 @@ class SuspendableCall:
     def _end_round(self) -> None:
         if not self._round.done():
             self._round.set_result(None)
+
+
+def _is_failed(result: Value) -> bool:
+    return isinstance(result, CallToolResult) and bool(result.is_error)
 
 
 def load_answer(revision: Revision, method: str, raw: Any) -> Value:

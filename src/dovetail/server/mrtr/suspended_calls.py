@@ -6,12 +6,12 @@ import asyncio
 import functools
 import os
 import time
-from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from dovetail.protocol.client_address import client_text
 from dovetail.protocol.errors import INTERNAL_ERROR, ProtocolError
 from dovetail.protocol.mrtr import (
     MAX_ROUNDS,
@@ -24,22 +24,27 @@ from dovetail.protocol.mrtr import (
     too_many_rounds,
 )
 from dovetail.protocol.revisions.revision import Revision
-from dovetail.protocol.seal import MAX_SEALED, KeyRing, invalid_state
+from dovetail.protocol.seal import MAX_SEALED, KeyRing
 from dovetail.runtime.connection import CLEAN_UP_SECONDS
 from dovetail.server.invocation import Handle, HandlerServer, Invocation
-from dovetail.server.session import ServerCall
-from dovetail.storage.contract import Entries
+from dovetail.server.session import ServerCall, Session
 from dovetail.types.base import RetriedParams
 from dovetail.types.client_features import InputRequest, InputRequired, method_of
+from dovetail.types.fair_bounded_dict import FairBoundedDict
 from dovetail.types.serialization import Value
 
 from .suspendable_call import SuspendableCall, load_answer
+from .used_states import UsedStates
+
+if TYPE_CHECKING:
+    from dovetail.server.replicas.remote_calls import RemoteCalls
+
+    from .remote_resumption import RemoteResumption, ResumingServer
+    from .stored_keys import StoredKeys
 
 MAX_SUSPENDED = 1000
-"""Calls suspended in this process; beyond it the oldest is cancelled, and its retry runs from the journal."""
-
-MAX_USED = 100_000
-"""States remembered as used; beyond it the oldest are forgotten, and states as old as them are refused."""
+"""Calls suspended in this process. Above it the oldest of the client with the most is cancelled, and its retry runs
+from the journal."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(CallState).decode
@@ -49,44 +54,102 @@ Answers = dict[str, tuple[Any, Value]]
 
 
 class Suspended(NamedTuple):
-    """A suspended call, the invocation it resumes with, and the timer that ends its waiting."""
+    """A suspended call, the invocation it resumes with, its state as it was sealed, and when its waiting ends."""
 
     suspendable: SuspendableCall
     invocation: Invocation
+    saved: CallState
     timer: asyncio.TimerHandle
+
+
+class StillRunning(NamedTuple):
+    """A call whose handler still runs after the time that the request may take."""
+
+    suspendable: SuspendableCall
+    invocation: Invocation
+
+
+class TakenCall:
+    """A suspended call that another replica has a retry for."""
+
+    def __init__(self, calls: SuspendedCalls, waiting: Suspended) -> None:
+        self._calls = calls
+        self._waiting = waiting
+
+    @property
+    def session(self) -> Session:
+        """The client of the call."""
+        return self._waiting.invocation.call.session
+
+    async def resume(self, call: ServerCall) -> Value:
+        """Go on with the answers of the retry, which the other replica has checked."""
+        params = call.terms.revision.accept("client", call.request.method, call.request.params)
+        assert isinstance(params, RetriedParams)
+        return await self._calls.resume(self._waiting, call, params.input_responses or {})
+
+    def cancel(self) -> None:
+        """Cancel the handler."""
+        self._waiting.suspendable.cancel()
 
 
 class SuspendedCalls:
     """Serves calls whose handlers may ask for input in rounds (2026-07-28 mrtr)."""
 
     def __init__(
-        self, ring: KeyRing, seconds: float = MAX_STATE_SECONDS, clock: Callable[[], float] = time.time
+        self,
+        ring: KeyRing,
+        seconds: float = MAX_STATE_SECONDS,
+        clock: Callable[[], float] = time.time,
+        used: UsedStates | None = None,
     ) -> None:
         self._ring = ring
+        self.stored_keys: StoredKeys | None = None
+        """Fetches the keys of the ring, where they are in a store."""
         self._seconds = seconds
         self._clock = clock
-        self._suspended: OrderedDict[str, Suspended] = OrderedDict()
-        self._used: OrderedDict[str, float] = OrderedDict()
-        self.store: Entries | None = None
-        """Marks states as used for all processes that share it."""
-        self._forgotten_until = 0.0
-        """States that expire by then are refused: it is not known any more whether they were used."""
+        self._suspended: FairBoundedDict[str, str, Suspended] = FairBoundedDict(MAX_SUSPENDED)
+        self._remote: RemoteResumption | None = None
+        self.used = used or UsedStates(seconds, clock())
 
     def __len__(self) -> int:
         return len(self._suspended)
 
+    def share(self, remote_calls: RemoteCalls, server: ResumingServer) -> None:
+        """Resume calls where they wait, also if their retries reach another replica."""
+        from .remote_resumption import RemoteResumption
+
+        self._remote = RemoteResumption(remote_calls, server, self._take)
+
     async def serve(
         self, server: HandlerServer, call: ServerCall, params: RetriedParams, handle: Handle, *, keep: bool = True
-    ) -> Value:
+    ) -> Value | bytes:
         """Run a handler until it has a result or needs input; resume one that waits for these answers.
 
-        A handler that is not to be kept is cancelled when it asks, and runs again from its journal.
+        A handler that is not to be kept is cancelled when it asks, and runs again from its journal. The result is
+        encoded already if another replica made it.
         """
+        result = await self.serve_for(None, server, call, params, handle, keep=keep)
+        assert not isinstance(result, StillRunning)
+        return result
+
+    async def serve_for(
+        self,
+        seconds: float | None,
+        server: HandlerServer,
+        call: ServerCall,
+        params: RetriedParams,
+        handle: Handle,
+        *,
+        keep: bool = True,
+    ) -> Value | bytes | StillRunning:
+        """Serve a call, but hand its handler over to the caller if it still runs after so many seconds."""
         state, revision = params.request_state, call.terms.revision
-        saved = CallState("", 0, 0, {}, {}) if state is None else self._open(state, call)
+        # A handler that goes on at another replica cannot be handed over here: it runs again from its journal.
+        keep = keep and (seconds is None or self._remote is None)
+        saved = CallState("", 0, 0, {}, {}) if state is None else await self._open(state, call)
         answers = _read_answers(saved, params.input_responses or {}, revision)
-        if state is not None:
-            await self._mark_used(saved)
+        if state is not None and (result := await self._claim(saved, call)) is not None:
+            return result
         waiting = self._pop(saved.id)
         if waiting is not None:
             suspendable, invocation = waiting.suspendable, waiting.invocation
@@ -96,6 +159,8 @@ class SuspendedCalls:
             if saved.by_hand:
                 saved.heard = _by_method(saved, answers)
             suspendable, invocation = _start(server, call, saved, answers, handle)
+        if seconds is not None and not await suspendable.until_round_ends(seconds):
+            return StillRunning(suspendable, invocation)
         outcome = await _outcome(suspendable, invocation)
         if isinstance(outcome, InputRequired) and state is None and outcome.state is None and params.input_responses:
             # A handler without state between the rounds accepts answers from a client that brings no state.
@@ -105,10 +170,45 @@ class SuspendedCalls:
                 saved = asked
                 suspendable, invocation = _start(server, call, saved, answers, handle)
                 outcome = await _outcome(suspendable, invocation)
+        return await self._end_round(suspendable, invocation, saved, outcome, keep=keep)
+
+    async def _claim(self, saved: CallState, call: ServerCall) -> bytes | None:
+        """Use a state up: None to serve the call here, or the result of the replica where it waits."""
+        if self._remote is None or not saved.replica or saved.replica == self._remote.replica_id:
+            await self.used.mark(saved)
+            return None
+        return await self._remote.resume(saved.replica, self.used.claim_of(saved), saved.id, call)
+
+    def _take(self, id: str, principal: str | None) -> TakenCall | None:
+        """The call that another replica has a retry for, if it waits here and is that of the same principal."""
+        waiting = self._suspended.get(id)
+        if waiting is None or waiting.invocation.call.terms.principal != principal:
+            return None
+        waiting = self._pop(id)
+        return None if waiting is None else TakenCall(self, waiting)
+
+    async def resume(self, waiting: Suspended, call: ServerCall, given: dict[str, Any]) -> Value:
+        """Resume a call that was taken out, with answers by key."""
+        answers = _read_answers(waiting.saved, given, call.terms.revision)
+        waiting.invocation.resume(call)
+        waiting.suspendable.resume(answers)
+        outcome = await _outcome(waiting.suspendable, waiting.invocation)
+        return await self._end_round(waiting.suspendable, waiting.invocation, waiting.saved, outcome, keep=True)
+
+    async def _end_round(
+        self,
+        suspendable: SuspendableCall,
+        invocation: Invocation,
+        saved: CallState,
+        outcome: Value | dict[str, InputRequest],
+        *,
+        keep: bool,
+    ) -> Value:
+        """The result of the request: the outcome, or the questions with the state of the call."""
         if isinstance(outcome, dict):
-            return self._suspend(suspendable, invocation, saved, outcome, keep=keep)
+            return await self._suspend(suspendable, invocation, saved, outcome, keep=keep)
         if isinstance(outcome, InputRequired):
-            sealed = self._seal(self._returned(saved, suspendable, outcome), call)
+            sealed = await self._seal(self._returned(saved, suspendable, outcome), invocation.call)
             return InputRequired(outcome.requests, sealed, meta=outcome.meta, extra=outcome.extra)
         return outcome
 
@@ -116,32 +216,23 @@ class SuspendedCalls:
         """Cancel every suspended call; those on this loop may clean up for a moment."""
         here = asyncio.get_running_loop()
         stopping: list[asyncio.Task[None]] = []
-        while self._suspended:
-            waiting = self._pop(next(iter(self._suspended)))
+        while (oldest := self._suspended.oldest()) is not None:
+            waiting = self._pop(oldest.key)
             if waiting is not None and waiting.suspendable.loop is here:
                 stopping.append(asyncio.create_task(waiting.suspendable.stop()))
         if stopping:
             await asyncio.wait(stopping, timeout=CLEAN_UP_SECONDS)
 
-    def _open(self, state: str, call: ServerCall) -> CallState:
+    async def _open(self, state: str, call: ServerCall) -> CallState:
+        if self.stored_keys is not None:
+            await self.stored_keys.prepare_for(state)
         saved = _decode(self._ring.open(state, _bound(call)))
-        now = self._clock()
-        while self._used and next(iter(self._used.values())) < now:
-            self._used.popitem(last=False)
-        if saved.expires < now or saved.expires <= self._forgotten_until or saved.id in self._used:
-            raise invalid_state()
+        self.used.check(saved, self._clock())
         return saved
-
-    async def _mark_used(self, saved: CallState) -> None:
-        self._used[saved.id] = saved.expires
-        while len(self._used) > MAX_USED:
-            self._forgotten_until = max(self._forgotten_until, self._used.popitem(last=False)[1])
-        if self.store is not None and not await self.store.add(f"state:{saved.id}", b"", self._seconds):
-            raise invalid_state()
 
     def _pop(self, id: str) -> Suspended | None:
         """Remove and return a suspended call; one that belongs to another loop can only be cancelled."""
-        waiting = self._suspended.pop(id, None)
+        waiting = self._suspended.pop(id)
         if waiting is None:
             return None
         waiting.timer.cancel()
@@ -150,7 +241,7 @@ class SuspendedCalls:
             return None
         return waiting
 
-    def _suspend(
+    async def _suspend(
         self,
         suspendable: SuspendableCall,
         invocation: Invocation,
@@ -161,16 +252,21 @@ class SuspendedCalls:
     ) -> InputRequired:
         following = self._next_round(saved, suspendable, suspendable.asked)
         following.state, following.heard = saved.state, saved.heard
+        if keep and self._remote is not None:
+            following.replica = self._remote.replica_id
         try:
-            sealed = self._seal(following, invocation.call)
-        except ProtocolError:
+            sealed = await self._seal(following, invocation.call)
+        except BaseException:
             suspendable.cancel()
             raise
         if keep:
             timer = suspendable.loop.call_later(self._seconds, self._expire, following.id)
-            self._suspended[following.id] = Suspended(suspendable, invocation, timer)
-            while len(self._suspended) > MAX_SUSPENDED:
-                self._expire(next(iter(self._suspended)))
+            evicted = self._suspended.add(
+                following.owner, following.id, Suspended(suspendable, invocation, following, timer)
+            )
+            if evicted is not None:
+                evicted.value.timer.cancel()
+                evicted.value.suspendable.cancel()
         else:
             suspendable.cancel()
         return InputRequired(questions or None, sealed)
@@ -191,9 +287,12 @@ class SuspendedCalls:
         expires = self._clock() + self._seconds
         return CallState(os.urandom(12).hex(), expires, saved.round + 1, suspendable.journal.entries, asked)
 
-    def _seal(self, saved: CallState, call: ServerCall) -> str:
+    async def _seal(self, saved: CallState, call: ServerCall) -> str:
         if saved.round > MAX_ROUNDS:
             raise too_many_rounds()
+        if self.stored_keys is not None:
+            await self.stored_keys.prepare()
+        saved.owner = client_text(call.client_key)
         sealed = self._ring.seal(_encode(saved), _bound(call), os.urandom(12))
         if len(sealed) > MAX_SEALED:
             raise ProtocolError(INTERNAL_ERROR, "The answers and steps of this call are too large to be remembered")

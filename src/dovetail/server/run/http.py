@@ -8,11 +8,12 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Unpack
 
 from dovetail.server.http.asgi_app import AsgiApp
 from dovetail.server.http.options import AsgiOptions, Settings
+from dovetail.server.run.handover import Handover
 from dovetail.server.run.sockets import reports_bind_errors_in_one_line, tcp_binder, unix_binder
 from dovetail.types.errors import missing_extra
 
@@ -36,19 +37,37 @@ class RunOptions(AsgiOptions, total=False):
     """A Unix socket to listen at, in place of a port."""
 
 
-def run_http(
-    core: ServerCore,
-    *,
-    host: str = "127.0.0.1",
-    port: int = 8000,
-    workers: int = 1,
-    grace: float = 5.0,
-    uds: str | None = None,
-    **options: Unpack[AsgiOptions],
-) -> None:
+def run_http(core: ServerCore, *, grace: float = 5.0, **options: Unpack[RunOptions]) -> None:
     """Serve over HTTP until a signal ends it; calls that run then have the grace period to finish."""
     require_uvicorn()
+    workers = options.pop("workers", 1)
+    with listening(core, options) as (settings, host, sockets, announce):
+        if workers > 1:
+            from .workers import run_workers
+
+            run_workers(core, settings, host, sockets, workers, grace, announce)
+        else:
+            from .uvicorn_server import serve_in_this_process
+
+            serve_in_this_process(AsgiApp(core, settings, host), settings, sockets, grace, announce)
+
+
+@contextlib.contextmanager
+def listening(
+    core: ServerCore, options: RunOptions
+) -> Generator[tuple[Settings, str, list[socket.socket], Callable[[], None]]]:
+    """The settings, the host, its bound sockets, and the function that announces the address; closed at the end."""
+    host, port, uds = options.pop("host", "127.0.0.1"), options.pop("port", 8000), options.pop("uds", None)
     settings = Settings.of(options)
+    if (handover := Handover.take()) is not None:
+        with contextlib.ExitStack() as opened:
+            sockets = [opened.enter_context(contextlib.closing(one)) for one in handover.open_sockets()]
+            if uds is None and not handover.again:
+                _warn_if_reachable(core, host, settings)
+            tell = _announcement(core, sockets[0], uds, settings.path, always=port == 0)
+            core.replaces_another = handover.again
+            yield settings, host, sockets, lambda: _report_started(handover, tell)
+        return
     bind, cleanup = unix_binder(uds, 0o600) if uds is not None else (tcp_binder(host, port, allow_remote=True), None)
     with cleanup or contextlib.nullcontext():
         with reports_bind_errors_in_one_line():
@@ -58,15 +77,13 @@ def run_http(
                 bound.enter_context(contextlib.closing(one))
             if uds is None:
                 _warn_if_reachable(core, host, settings)
-            announce = _announcement(core, sockets[0], uds, settings.path, always=port == 0)
-            if workers > 1:
-                from .workers import run_workers
+            yield settings, host, sockets, _announcement(core, sockets[0], uds, settings.path, always=port == 0)
 
-                run_workers(core, settings, host, sockets, workers, grace, announce)
-            else:
-                from .uvicorn_server import serve_in_this_process
 
-                serve_in_this_process(AsgiApp(core, settings, host), settings, sockets, grace, announce)
+def _report_started(handover: Handover, announce: Callable[[], None]) -> None:
+    if not handover.again:
+        announce()
+    handover.report_started()
 
 
 def require_uvicorn() -> None:

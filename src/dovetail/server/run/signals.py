@@ -13,6 +13,8 @@ import threading
 from collections.abc import Callable
 from typing import Protocol
 
+from .loop_watchdog import watching_loop
+
 _TEARDOWN_SECONDS = 5.0
 """The time after the grace period in which the process may still end by itself."""
 
@@ -23,8 +25,10 @@ _AT_ONCE_SECONDS = 2.0
 class Runner(Protocol):
     """Something that serves until it is stopped."""
 
-    running: bool
-    """True between start-up and shutdown."""
+    @property
+    def running(self) -> bool:
+        """True between start-up and shutdown."""
+        ...
 
     async def run(self) -> None:
         """Serve until stopped, or until there is nothing more to do."""
@@ -48,7 +52,7 @@ def run_until_signalled(
         install_signal_handlers(runner, task, forced_exit, grace)
         # What set-up made lives as long as the process: the garbage collector need not look at it again.
         gc.freeze()
-        with contextlib.suppress(asyncio.CancelledError):
+        with contextlib.suppress(asyncio.CancelledError), watching_loop():
             await runner.run()
         if len(asyncio.all_tasks()) > 1:
             forced_exit.after(_AT_ONCE_SECONDS)

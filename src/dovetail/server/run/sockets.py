@@ -26,6 +26,7 @@ from dovetail.transports.sockets import SocketChannel
 
 from .signals import run_until_signalled
 from .stdio import ConnectionRunner
+from .store_options import StoreOptions, with_store
 
 if TYPE_CHECKING:
     from dovetail.server.core import ServerCore
@@ -246,18 +247,37 @@ async def listen_tcp(
     await SocketServer(core, bind, grace, max_clients, only_json=True, started=started).run()
 
 
-def run_unix(core: ServerCore, path: str | os.PathLike[str], grace: float, *, mode: int = 0o600) -> None:
+def run_unix(
+    core: ServerCore,
+    path: str | os.PathLike[str],
+    grace: float,
+    options: StoreOptions | None = None,
+    *,
+    mode: int = 0o600,
+) -> None:
     """Serve at a Unix socket until a signal ends it."""
     bind, cleanup = unix_binder(path, mode)
+    make = with_store(core, options or {}, grace, lambda: SocketServer(core, bind, grace, started=_announce))
     with cleanup, reports_bind_errors_in_one_line():
-        run_until_signalled(lambda: SocketServer(core, bind, grace, started=_announce), grace)
+        run_until_signalled(make, grace)
 
 
-def run_tcp(core: ServerCore, host: str, port: int, grace: float, *, allow_remote: bool = False) -> None:
+def run_tcp(
+    core: ServerCore,
+    host: str,
+    port: int,
+    grace: float,
+    options: StoreOptions | None = None,
+    *,
+    allow_remote: bool = False,
+) -> None:
     """Serve at a TCP port until a signal ends it."""
     bind = tcp_binder(host, port, allow_remote=allow_remote)
+    make = with_store(
+        core, options or {}, grace, lambda: SocketServer(core, bind, grace, only_json=True, started=_announce)
+    )
     with reports_bind_errors_in_one_line():
-        run_until_signalled(lambda: SocketServer(core, bind, grace, only_json=True, started=_announce), grace)
+        run_until_signalled(make, grace)
 
 
 class SocketServer:
@@ -304,7 +324,7 @@ class SocketServer:
         """
         with contextlib.ExitStack() as bound:
             sockets = [bound.enter_context(contextlib.closing(one)) for one in self._bind()]
-            async with self._core.attached(Session(self._core.served)):
+            async with self._core.attached(Session(self._core)):
                 listeners = [await self._listener(one) for one in sockets]
                 try:
                     await self._serve(listeners)

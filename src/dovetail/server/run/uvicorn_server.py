@@ -15,12 +15,15 @@ import uvicorn
 
 from dovetail.protocol.errors import LocalError
 
+from .connection_limits import MAX_HEAD_BYTES
+from .descriptors import DescriptorCheck
+from .protocol_check import ServerConfig, choose_http_protocol
 from .signals import ShutdownPipes, run_until_signalled
+from .write_watch import WriteWatch
 
 if TYPE_CHECKING:
     from dovetail.transports.http.server.asgi import Receive, Scope, Send
 
-    from .session_relay import SessionRelay
 
 KEEP_ALIVE_SECONDS = 75
 """Seconds that a connection may be idle: longer than with proxies, so that the server never closes it first."""
@@ -74,14 +77,13 @@ def serve_in_this_process(
     sockets: list[socket.socket],
     grace: float,
     on_started: Callable[[], None],
-    relay: SessionRelay | None = None,
     pipes: ShutdownPipes | None = None,
 ) -> None:
     """Serve until a signal, or in a worker one of the parent's pipes, says to shut down."""
     disabled = logging.root.manager.disable
     try:
         run_until_signalled(
-            lambda: UvicornRunner(application, limits, sockets, grace, on_started, relay, pipes),
+            lambda: UvicornRunner(application, limits, sockets, grace, on_started, pipes),
             grace,
             _loop_factory(),
         )
@@ -126,14 +128,16 @@ class GracefulUvicorn(UvicornServer):
         application: Application,
         grace: float,
         on_started: Callable[[], None],
-        *,
-        relays: bool = False,
     ) -> None:
-        """With `relays`, connections may wait for the responses of other workers."""
         super().__init__(config, on_started)
         self._application = application
         self._grace = grace
-        self._relays = relays
+        self._descriptors = DescriptorCheck()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Do what is due once a second."""
+        self._descriptors.run()
+        return await super().on_tick(counter)
 
     def end(self) -> None:
         """Close the listening sockets and shut down."""
@@ -159,10 +163,8 @@ class GracefulUvicorn(UvicornServer):
         for one in sockets or ():
             one.close()
         self._close_idle_connections()
-        now = asyncio.get_running_loop().time
-        deadline = now() + self._grace
         await self._application.close(self._grace)
-        await self._wait_for_connections(FLUSH_SECONDS + (max(deadline - now(), 0) if self._relays else 0))
+        await self._wait_for_connections(FLUSH_SECONDS)
         self.abort_connections()
         await self._wait_for_connections(FLUSH_SECONDS)
         await self.lifespan.shutdown()
@@ -197,18 +199,14 @@ class UvicornRunner:
         sockets: list[socket.socket],
         grace: float,
         on_started: Callable[[], None],
-        relay: SessionRelay | None = None,
         pipes: ShutdownPipes | None = None,
     ) -> None:
         self._application = application
         self._grace = grace
         self._sockets = sockets
         self._on_started = on_started
-        self._relay = relay
         self._pipes = pipes
-        self._uvicorn = GracefulUvicorn(
-            _configure(application, limits), application, grace, self._started, relays=relay is not None
-        )
+        self._uvicorn = GracefulUvicorn(_configure(application, limits), application, grace, self._started)
         self.running = False
         """True between start-up and shutdown."""
 
@@ -216,8 +214,6 @@ class UvicornRunner:
         """Serve until stopped; responses that are due then are sent within the grace period."""
         with self._watch_pipes():
             try:
-                if self._relay is not None:
-                    await self._relay.open(self._application)
                 await self._uvicorn.serve(self._sockets)
             except asyncio.CancelledError:
                 # An immediate shutdown was requested: the errors that it causes in handlers are not worth a log entry.
@@ -226,8 +222,6 @@ class UvicornRunner:
                 raise
             finally:
                 self.running = False
-                if self._relay is not None:
-                    await self._relay.close()
 
     def stop(self) -> None:
         """Begin a graceful shutdown."""
@@ -278,16 +272,10 @@ class UvicornRunner:
 
 
 def _configure(application: Application, limits: HttpLimits) -> uvicorn.Config:
-    try:
-        from .uvicorn_protocol import BoundedHttp
-    except ImportError:
-        http: Any = "h11"
-    else:
-        http = BoundedHttp
     websocket = limits.websocket and importlib.util.find_spec("websockets") is not None
-    config = uvicorn.Config(
+    config = ServerConfig(
         application,
-        http=http,
+        http=asyncio.Protocol,  # chosen below, when there is a configuration to try it with
         ws=_websocket_protocol if websocket else "none",  # type: ignore[arg-type]
         ws_max_size=limits.max_body,
         ws_ping_interval=PING_SECONDS,
@@ -302,9 +290,11 @@ def _configure(application: Application, limits: HttpLimits) -> uvicorn.Config:
         server_header=False,
         backlog=_BACKLOG,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        h11_max_incomplete_event_size=65_536,
+        h11_max_incomplete_event_size=MAX_HEAD_BYTES,
     )
+    config.write_watch = WriteWatch()
     config.load()
+    config.http_protocol_class = choose_http_protocol(config)
     return config
 
 
@@ -316,9 +306,9 @@ def _log_level() -> int | None:
 
 def _websocket_protocol(**arguments: Any) -> asyncio.Protocol:
     """The protocol of a connection that becomes a WebSocket; its library is imported now, because that takes 50 ms."""
-    from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+    from .websocket_protocol import BoundedWebSocket
 
-    return WebSocketsSansIOProtocol(**arguments)
+    return BoundedWebSocket(**arguments)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

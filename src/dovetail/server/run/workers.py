@@ -1,6 +1,7 @@
 """Worker processes that share one port, and the parent that starts, restarts and stops them.
 
-They are forked, since a server cannot be sent to another process; so they share what it was given, its keys too.
+They are forked, since a server cannot be sent to another process; so they share what it was given, its keys too. To
+each other they are replicas: they share the store that was given, or one in a file that is removed at the end.
 """
 
 from __future__ import annotations
@@ -10,22 +11,24 @@ import gc
 import logging
 import math
 import os
-import shutil
 import signal
 import socket
 import sys
-import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
+
+import msgspec
 
 from dovetail.protocol.errors import LocalError
 from dovetail.server.http.asgi_app import AsgiApp
 from dovetail.server.http.options import Settings
+from dovetail.storage.sqlite import SqliteStore
 
-from .session_relay import SessionRelay
 from .signals import ShutdownPipes
 from .uvicorn_server import serve_in_this_process
+from .worker_folder import WorkerFolder
 
 if TYPE_CHECKING:
     from dovetail.server.core import ServerCore
@@ -35,8 +38,10 @@ logger = logging.getLogger("dovetail")
 MAX_WORKERS = 256
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_STARTUP_FAILED = 3
-"""The exit code of a worker that could not start, which is not restarted."""
+_FAILED = 3
+"""The exit code of a worker that failed."""
+
+_INDEX_BYTES = 2
 
 _BACKLOG = 2048
 _RESTART_SECONDS = 1.0
@@ -60,23 +65,30 @@ def run_workers(
         raise LocalError("Several workers need an operating system that can fork; run one worker, or several servers")
     if count > MAX_WORKERS:
         raise LocalError(f"workers={count} is more than {MAX_WORKERS}, the maximum")
-    core.prepare_for_fork()
+    if settings.store is not None and not settings.store.shared:
+        raise LocalError("Workers cannot share a store in memory; give a file or Redis, or no store at all")
     per_worker = _sockets_per_worker(sockets, count)
     every = [one for share in per_worker for one in share]
-    folder = tempfile.mkdtemp(prefix="dovetail-")
+    folder = WorkerFolder()
+    ephemeral = settings.store is None
+    if ephemeral:
+        # Not used before the fork, so that each worker opens it for itself; of no use after a power failure.
+        settings = msgspec.structs.replace(settings, store=SqliteStore(Path(folder.path, "store"), durable=False))
 
-    def work(index: int, pipes: ShutdownPipes) -> None:
+    def work(index: int, pipes: ShutdownPipes, on_started: Callable[[], None]) -> None:
         _close([one for one in every if one not in per_worker[index]])
-        relay = SessionRelay(folder, index, count)
-        endpoint = AsgiApp(core, settings, host, relay)
-        serve_in_this_process(endpoint, settings, per_worker[index], grace, _do_nothing, relay, pipes)
+        endpoint = AsgiApp(core, settings, host, ephemeral=ephemeral)
+        try:
+            serve_in_this_process(endpoint, settings, per_worker[index], grace, on_started, pipes)
+        finally:
+            folder.remove_if_orphaned()
 
     try:
         announce()
         # During the shutdown no process may hold a socket that still accepts connections.
         WorkerPool(count, work, grace, lambda: _close(every)).run()
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        folder.remove()
 
 
 class WorkerPool:
@@ -85,11 +97,14 @@ class WorkerPool:
     def __init__(
         self,
         count: int,
-        work: Callable[[int, ShutdownPipes], None],
+        work: Callable[[int, ShutdownPipes, Callable[[], None]], None],
         grace: float,
         on_shutdown: Callable[[], None],
     ) -> None:
-        """`work` serves in a worker until one of the pipes is closed; `on_shutdown` is called in the parent."""
+        """`work` serves in a worker until one of the pipes is closed, and calls its last argument when it has started.
+
+        `on_shutdown` is called in the parent.
+        """
         self._count = count
         self._work = work
         self._grace = grace
@@ -97,6 +112,10 @@ class WorkerPool:
         self._workers: dict[int, tuple[int, float]] = {}
         """By process id: the worker's index, and the time of its start."""
         self._pipes = ShutdownPipes()
+        self._started_read, self._started_write = os.pipe()
+        """Workers write their index here when they have started."""
+        os.set_blocking(self._started_read, False)
+        self._has_started: set[int] = set()
         self._shutting_down = False
         self._startup_failed = False
 
@@ -117,6 +136,8 @@ class WorkerPool:
             signal.alarm(0)
             gc.unfreeze()
             self._pipes.close()
+            os.close(self._started_read)
+            os.close(self._started_write)
             for number, handler in previous.items():
                 signal.signal(number, handler)
         if self._startup_failed:
@@ -130,7 +151,9 @@ class WorkerPool:
             if index < 0 or self._shutting_down:
                 continue
             code = os.waitstatus_to_exitcode(status)
-            if code == _STARTUP_FAILED:
+            self._read_started()
+            if code == _FAILED and index not in self._has_started:
+                # It has never worked, so that it would not now; what fails later may be temporary.
                 self._startup_failed = True
                 self._shut_down()
                 continue
@@ -139,6 +162,13 @@ class WorkerPool:
             if (rest := started + _RESTART_SECONDS - time.monotonic()) > 0:
                 time.sleep(rest)
             self._start(index)
+
+    def _read_started(self) -> None:
+        """Note the workers that have started since the last time."""
+        with contextlib.suppress(BlockingIOError):
+            while data := os.read(self._started_read, 4096 * _INDEX_BYTES):
+                ends = range(0, len(data), _INDEX_BYTES)
+                self._has_started.update(int.from_bytes(data[at : at + _INDEX_BYTES], "big") for at in ends)
 
     def _start(self, index: int) -> None:
         # A signal between the fork and the entry in the table would miss the new worker.
@@ -155,14 +185,18 @@ class WorkerPool:
 
     def _run_worker(self, index: int) -> NoReturn:
         """Serve in the child process, and never return to what the parent does next."""
-        code = _STARTUP_FAILED
+        code = _FAILED
+
+        def started() -> None:
+            os.write(self._started_write, index.to_bytes(_INDEX_BYTES, "big"))
+
         try:
             self._pipes.close_write_ends()
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             for number in _SIGNALS:
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-            self._work(index, self._pipes)
+            self._work(index, self._pipes, started)
             code = 0
         except LocalError as problem:
             _write_stderr(str(problem))
@@ -226,10 +260,6 @@ def _reuseport_socket(family: int, name: Any) -> socket.socket:
 def _close(sockets: list[socket.socket]) -> None:
     for one in sockets:
         one.close()
-
-
-def _do_nothing() -> None:
-    """Started: the parent has announced the address."""
 
 
 def _write_stderr(text: str) -> None:

@@ -10,9 +10,9 @@ from msgspec.structs import asdict
 
 from dovetail.protocol.errors import DovetailError
 from dovetail.schema.error_text import conversion_error, json_preview, with_path
+from dovetail.schema.hints import pydantic_models
+from dovetail.schema.hints.opaque_types import decode
 from dovetail.schema.validation import MAX_PROBLEMS, TOO_LARGE, Validator, compile_schema
-from dovetail.server.signatures import pydantic_models
-from dovetail.server.signatures.opaque_types import decode
 from dovetail.types.serialization import integers_from_floats
 
 _convert = msgspec.convert
@@ -33,10 +33,13 @@ class BadResult(DovetailError):
 class Binding:
     """Base of bindings: name of the context parameter, sync or async, description."""
 
-    __slots__ = ("context_name", "description", "is_async")
+    __slots__ = ("blocking_context", "context_name", "description", "is_async")
 
-    def __init__(self, context_name: str | None, is_async: bool, description: str | None) -> None:
+    def __init__(
+        self, context_name: str | None, is_async: bool, description: str | None, *, blocking_context: bool = False
+    ) -> None:
         self.context_name = context_name
+        self.blocking_context = blocking_context
         self.is_async = is_async
         self.description = description
 
@@ -67,7 +70,7 @@ class ToolBinding(Binding):
 
     __slots__ = (
         "_fields", "_prevalidator", "_simple_struct", "_struct", "_validator", "check_result",
-        "header_paths", "headers", "input_schema", "output_schema", "whole_parameter",
+        "header_paths", "headers", "input_schema", "is_structured", "output_schema", "whole_parameter",
     )  # fmt: skip
 
     def __init__(
@@ -77,16 +80,20 @@ class ToolBinding(Binding):
         input_schema: dict[str, Any],
         output_schema: dict[str, Any] | None,
         check_result: Callable[[Any], Any],
+        is_structured: bool,
         header_paths: Mapping[tuple[str, ...], str],
         prevalidator: Validator | None,
         whole_parameter: str | None,
         context_name: str | None,
         is_async: bool,
         description: str | None,
+        blocking_context: bool = False,
     ) -> None:
-        super().__init__(context_name, is_async, description)
+        super().__init__(context_name, is_async, description, blocking_context=blocking_context)
         self.input_schema = input_schema
         self.output_schema = output_schema
+        self.is_structured = is_structured
+        """False if results are content only, never structured content."""
         self.header_paths = header_paths
         self.headers: Mapping[str, str] = {path[0]: name for path, name in header_paths.items() if len(path) == 1}
         self.whole_parameter = whole_parameter
@@ -140,7 +147,7 @@ class ToolBinding(Binding):
 
     def _explain(self, arguments: dict[str, Any], conversion_problem: Exception | None = None) -> dict[str, Any]:
         """Raise BadArguments with every problem, or bind what only msgspec refused, such as 5.0 for int."""
-        if "properties" not in self.input_schema and self.input_schema.get("additionalProperties") is False:
+        if not self.input_schema["properties"] and self.input_schema.get("additionalProperties") is False:
             names = list(arguments)[:MAX_PROBLEMS]
             raise BadArguments([f"unknown argument {json_preview(name)}; there are no arguments" for name in names])
         if self._validator is None:

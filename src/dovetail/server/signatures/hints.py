@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import sys
 import types
 import typing
@@ -13,13 +14,21 @@ from typing import Any, Union
 import msgspec
 
 from dovetail.protocol.errors import LocalError
-from dovetail.server.signatures import pydantic_models
-from dovetail.server.signatures.param import Param
+from dovetail.schema.hints import pydantic_models
+from dovetail.schema.hints.param import Param
 
 REQUIRED: Any = inspect.Parameter.empty
 """The default of a parameter without one."""
 
+_CONTEXT_NAMES = ("ctx", "context")
+
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+class BlockingContext:
+    """Marks the context type whose methods block, for handlers that are plain functions."""
+
+    __slots__ = ()
 
 
 class Parameter(msgspec.Struct, frozen=True):
@@ -40,10 +49,14 @@ class CallableSignature(msgspec.Struct, frozen=True):
     returns: Any
     """The hint of the result, or REQUIRED if there is none."""
     context_name: str | None
+    blocking_context: bool
+    """The context that the callable declares is a `SyncContext`."""
     is_async: bool
     doc: str | None
     reserved: frozenset[str]
     """Names of parameters that a peer must not set."""
+    untyped_context: str | None = None
+    """A parameter without a hint whose name says that it is meant for the context."""
 
 
 def inspect_callable(fn: Callable[..., Any], context_type: type) -> CallableSignature:
@@ -59,6 +72,8 @@ def inspect_callable(fn: Callable[..., Any], context_type: type) -> CallableSign
     hints = _Hints(name, core, context_type)
     parameters: list[Parameter] = []
     context_name: str | None = None
+    blocking = False
+    untyped: str | None = None
     rest: Any = REQUIRED
     for parameter in signature.parameters.values():
         # Arguments fixed by a partial belong to the author, and may be secret: no peer sees or sets them.
@@ -70,16 +85,24 @@ def inspect_callable(fn: Callable[..., Any], context_type: type) -> CallableSign
             continue
         _refuse_unnamed(name, parameter)
         hint = hints.resolve(parameter.name, parameter.annotation)
-        if hint is _CONTEXT or _is_context(hint, context_type):
+        if (context := _context_in(hint, context_type)) is not None:
             if context_name is not None:
                 raise LocalError(f"{name}() has two context parameters: {context_name} and {parameter.name}")
-            context_name = parameter.name
+            context_name, blocking = parameter.name, issubclass(context, BlockingContext)
             continue
+        if hint is REQUIRED and parameter.default is REQUIRED and parameter.name in _CONTEXT_NAMES:
+            untyped = parameter.name
         parameters.append(_parameter(name, parameter.name, hint, parameter.default))
+    is_async = inspect.iscoroutinefunction(core)
+    if is_async and blocking:
+        raise LocalError(
+            f"{name}() is async, and SyncContext would block the event loop: declare Context, and await it"
+        )
     return CallableSignature(
-        name, tuple(parameters), rest, hints.resolve("return", signature.return_annotation), context_name,
-        inspect.iscoroutinefunction(core), inspect.getdoc(core) or _class_doc(fn),
+        name, tuple(parameters), rest, hints.resolve("return", signature.return_annotation), context_name, blocking,
+        is_async, inspect.getdoc(core) or _class_doc(fn),
         frozenset() if rest is REQUIRED else _own_names(core).difference(p.name for p in parameters),
+        untyped if context_name is None else None,
     )  # fmt: skip
 
 
@@ -140,22 +163,28 @@ def _allows_none(hint: Any) -> bool:
     return hint in (None, types.NoneType, Any, object)
 
 
-def _is_context(hint: Any, context_type: type) -> bool:
-    if isinstance(hint, type):
-        return issubclass(hint, context_type)
+def _context_in(hint: Any, context_type: type) -> type | None:
+    """The context class that a hint names, if it names one."""
+    if isinstance(hint, type) and typing.get_origin(hint) is None:
+        return hint if issubclass(hint, (context_type, _UnresolvedContext)) else None
     origin = typing.get_origin(hint)
     if isinstance(origin, type) and issubclass(origin, context_type):
-        return True
+        return origin
     if origin is Union or origin is types.UnionType or origin is typing.Annotated:
-        return any(_is_context(arg, context_type) for arg in typing.get_args(hint))
-    return False
+        return next((found for arg in typing.get_args(hint) if (found := _context_in(arg, context_type))), None)
+    return None
 
 
-class _Context:
-    """Stands for the context type if its name cannot be resolved, but can only mean the context."""
+class _UnresolvedContext:
+    """Stands for a context type whose name cannot be resolved, but can only mean the context."""
 
 
-_CONTEXT = _Context
+class _UnresolvedSyncContext(_UnresolvedContext, BlockingContext):
+    """The same for `SyncContext`."""
+
+
+_CONTEXTS = {"Context": _UnresolvedContext, "SyncContext": _UnresolvedSyncContext}
+_SUBSCRIPT = re.compile(r"\[.*\]", re.DOTALL)
 
 
 class _Hints:
@@ -164,7 +193,7 @@ class _Hints:
     def __init__(self, name: str, core: Any, context_type: type) -> None:
         self._name = name
         self._core = inspect.unwrap(core) if inspect.isroutine(core) else core
-        self._context = context_type.__name__
+        self._contexts = {context_type.__name__: _UnresolvedContext, **_CONTEXTS}
         self._ready = False
 
     def resolve(self, parameter: str, annotation: Any) -> Any:
@@ -185,16 +214,18 @@ class _Hints:
             return typing.get_type_hints(holder, names, local, include_extras=True)[parameter]
         except Exception as error:
             # `if TYPE_CHECKING: from dovetail import Context` is good style and leaves no name to look up.
-            if isinstance(annotation, str) and self._means_context(annotation):
-                return _CONTEXT
+            if isinstance(annotation, str) and (context := self._unresolved_context(annotation)) is not None:
+                return context
             raise LocalError(
                 f"{self._name}(): the annotation {annotation!r} of {parameter} cannot be read: {error}; "
                 "its names must exist when the function is registered"
             ) from error
 
-    def _means_context(self, text: str) -> bool:
-        parts = [part.strip().strip("\"'") for part in text.split("|")]
-        return any(part.rpartition(".")[2] == self._context for part in parts)
+    def _unresolved_context(self, text: str) -> type | None:
+        for part in _SUBSCRIPT.sub("", text).split("|"):
+            if (context := self._contexts.get(part.strip().strip("\"'").rpartition(".")[2])) is not None:
+                return context
+        return None
 
 
 def _holds_text(annotation: Any) -> bool:

@@ -5,25 +5,36 @@ from __future__ import annotations
 import os
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any, Union, cast
 
 import msgspec
 
+from dovetail.schema.error_text import with_path
+from dovetail.schema.hints import pydantic_models
+from dovetail.schema.hints.opaque_types import decode
+from dovetail.schema.hints.reader import HintReader, HintSchema
 from dovetail.schema.validation import Validator, compile_schema
-from dovetail.server.signatures import pydantic_models
 from dovetail.server.signatures.binding import BadResult
-from dovetail.server.signatures.opaque_types import decode
-from dovetail.server.signatures.schema import HintReader, HintSchema
 from dovetail.types.client_features import InputRequired
 from dovetail.types.serialization import Value
 
 Check = Callable[[Any], Any]
 
+_MAX_PATH = 20
+"""Steps to the place in a result that an error names."""
+
 
 def unchecked(value: Any) -> Any:
     """The check of a tool without an output schema."""
+    return value
+
+
+def nothing(value: Any) -> Any:
+    """The check of a tool that returns nothing; raises BadResult for anything else."""
+    if value is not None:
+        raise BadResult(f"it is declared as -> None, and returned {type(value).__name__}")
     return value
 
 
@@ -47,8 +58,6 @@ def _has_content(hint: Any) -> bool:
 
 def schema_and_check(hint: Any) -> tuple[dict[str, Any], Check]:
     """The output schema and the check for a return hint."""
-    if hint is None:
-        hint = types.NoneType
     reader = HintReader("output")
     reading = reader.read(hint)
     schema = reader.definitions.rooted(reading.schema)
@@ -69,13 +78,49 @@ def by_schema(schema: dict[str, Any]) -> Check:
     return check
 
 
-def json_builtins(value: Any) -> Any:
-    """A value as JSON builtins; raises BadResult for one that cannot be converted to JSON."""
+def json_builtins(value: Any, name: str = "the result") -> Any:
+    """A value as JSON builtins; raises BadResult, which calls it by name, if it cannot be converted to JSON."""
     try:
         # Through JSON and back, so that the check sees what the client will get: NaN as null, tuples as arrays.
         return msgspec.json.decode(msgspec.json.encode(value, enc_hook=_encode))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise BadResult(f"the result cannot be written as JSON: {error}") from error
+        path, reason = _unwritable(value, error)
+        raise NotJson(f"{name} cannot be written as JSON: {with_path(path, reason)}") from error
+
+
+class NotJson(BadResult):
+    """A handler returned a value that JSON cannot represent."""
+
+
+def _unwritable(value: Any, error: Exception) -> tuple[list[int | str], str]:
+    """The place in a value that cannot be written as JSON, and the reason."""
+    path: list[int | str] = []
+    while len(path) < _MAX_PATH:
+        for step, part in _parts(value):
+            try:
+                msgspec.json.encode(part, enc_hook=_encode)
+            except (TypeError, ValueError, OverflowError, RecursionError) as inner:
+                path.append(step)
+                value, error = part, inner
+                break
+        else:
+            break
+    return path, str(error)
+
+
+def _parts(value: Any) -> Iterable[tuple[int | str, Any]]:
+    """The parts of a value with their places: items, entries or fields."""
+    if isinstance(value, Mapping):
+        return [
+            (key if isinstance(key, str) else repr(key), part) for key, part in cast("Mapping[Any, Any]", value).items()
+        ]
+    if isinstance(value, (list, tuple)):
+        return enumerate(cast("Sequence[Any]", value))
+    if isinstance(value, msgspec.Struct):
+        return [(name, getattr(value, name)) for name in value.__struct_fields__]
+    if not isinstance(value, type) and isinstance(fields := getattr(value, "__dataclass_fields__", None), dict):
+        return [(name, getattr(value, name, None)) for name in cast("dict[str, Any]", fields)]
+    return ()
 
 
 def _encode(value: Any) -> Any:
@@ -143,5 +188,4 @@ _EXACT: dict[type, Callable[[Check], Check]] = {
     int: _exactly(int),
     float: _number,
     bool: _exactly(bool),
-    types.NoneType: _exactly(types.NoneType),
 }

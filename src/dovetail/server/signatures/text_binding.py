@@ -7,11 +7,12 @@ from typing import Any
 import msgspec
 
 from dovetail.schema.error_text import conversion_error
+from dovetail.schema.hints.opaque_types import decode
+from dovetail.schema.hints.reader import HintSchema
 from dovetail.schema.validation import Validator, compile_schema
 from dovetail.server.signatures.binding import BadArguments, Binding
+from dovetail.server.signatures.defaults import fresh_default
 from dovetail.server.signatures.hints import REQUIRED, CallableSignature, Parameter
-from dovetail.server.signatures.opaque_types import decode
-from dovetail.server.signatures.schema import HintSchema
 
 
 class Argument(msgspec.Struct, frozen=True):
@@ -75,13 +76,28 @@ class TextParameter:
 class TextBinding(Binding):
     """Binding of a prompt or a resource, whose arguments are strings."""
 
-    __slots__ = ("_parameters", "_reserved", "_rest", "arguments")
+    __slots__ = ("_fresh", "_is_open", "_parameters", "_reserved", "_whole", "arguments")
 
-    def __init__(self, shape: CallableSignature, parameters: list[TextParameter], description: str | None) -> None:
-        super().__init__(shape.context_name, shape.is_async, description)
+    def __init__(
+        self,
+        shape: CallableSignature,
+        parameters: list[TextParameter],
+        description: str | None,
+        *,
+        is_open: bool,
+        whole: str | None = None,
+    ) -> None:
+        """`is_open` accepts other arguments too, for `**kwargs`; `whole` is a parameter that gets all as one dict."""
+        super().__init__(shape.context_name, shape.is_async, description, blocking_context=shape.blocking_context)
         self.arguments = tuple(parameter.argument for parameter in parameters)
         self._parameters = {parameter.name: parameter for parameter in parameters}
-        self._rest = shape.rest is not REQUIRED
+        self._fresh = {
+            parameter.name: fresh
+            for parameter in parameters
+            if parameter.default is not REQUIRED and (fresh := fresh_default(parameter.default)) is not None
+        }
+        self._is_open = is_open
+        self._whole = whole
         self._reserved = shape.reserved
 
     def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -91,7 +107,7 @@ class TextBinding(Binding):
         for name, value in arguments.items():
             parameter = self._parameters.get(name)
             if parameter is None:
-                if self._rest and name not in self._reserved:
+                if self._is_open and name not in self._reserved:
                     bound[name] = value
                 else:
                     known = f"; the arguments are: {', '.join(self._parameters)}" if self._parameters else ""
@@ -106,7 +122,10 @@ class TextBinding(Binding):
                 problems.append(f"the required argument {name!r} is missing")
         if problems:
             raise BadArguments(problems)
-        return bound
+        for name, fresh in self._fresh.items():
+            if name not in bound:
+                bound[name] = fresh()
+        return bound if self._whole is None else {self._whole: bound}
 
 
 def make_text_parameter(

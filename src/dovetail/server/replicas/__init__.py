@@ -1,0 +1,1 @@
+"""Replicas: the processes that serve one application and share its store."""
