@@ -7,9 +7,9 @@ import concurrent.futures
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, overload
 
-from dovetail.protocol.errors import LocalError
+from dovetail.protocol.errors import DovetailError, LocalError
 from dovetail.runtime.pending_requests import OnProgress
 from dovetail.types.capabilities import Implementation, ServerCapabilities
 from dovetail.types.messages import Completion, LogLevel
@@ -23,6 +23,8 @@ from .roots import Roots
 if TYPE_CHECKING:
     from .completion import Reference
     from .subscriptions import Change
+    from .tasks.blocking_task import BlockingTask
+    from .tasks.task import Task
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -106,20 +108,132 @@ class BlockingClient:
         """All prompts, from all pages."""
         return self._wait(self._opened().prompts())
 
+    @overload
     def call(
         self,
         name: str,
-        arguments: Mapping[str, Any] | None = None,
         /,
+        arguments: Mapping[str, Any] | None = None,
         *,
+        returns: None = None,
         timeout: float | None = None,
         progress: OnProgress | None = None,
         check: bool = True,
+        meta: Mapping[str, Any] | None = None,
         **named: Any,
-    ) -> CallToolResult:
-        """Call a tool; `progress` is called on the client's own thread."""
-        called = self._opened().call(name, arguments, timeout=timeout, progress=progress, check=check, **named)
-        return self._wait(called)
+    ) -> CallToolResult[Any]: ...
+
+    @overload
+    def call(
+        self,
+        name: str,
+        /,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        returns: type[T],
+        timeout: float | None = None,
+        progress: OnProgress | None = None,
+        check: bool = True,
+        meta: Mapping[str, Any] | None = None,
+        **named: Any,
+    ) -> CallToolResult[T]: ...
+
+    @overload
+    def call(
+        self,
+        name: str,
+        /,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        returns: Any,
+        timeout: float | None = None,
+        progress: OnProgress | None = None,
+        check: bool = True,
+        meta: Mapping[str, Any] | None = None,
+        **named: Any,
+    ) -> CallToolResult[Any]: ...
+
+    def call(
+        self,
+        name: str,
+        /,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        returns: Any = None,
+        timeout: float | None = None,
+        progress: OnProgress | None = None,
+        check: bool = True,
+        meta: Mapping[str, Any] | None = None,
+        **named: Any,
+    ) -> CallToolResult[Any]:
+        """Call a tool, with the options of `Client.call`; `progress` is called on the client's own thread."""
+        client = self._opened()
+        return self._wait(
+            client.call(
+                name, arguments, returns=returns, timeout=timeout, progress=progress, check=check, meta=meta, **named
+            )
+        )
+
+    @overload
+    def start(
+        self,
+        name: str,
+        /,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        returns: type[T],
+        ttl: float | None = None,
+        meta: Mapping[str, Any] | None = None,
+        **named: Any,
+    ) -> BlockingTask[T]: ...
+
+    @overload
+    def start(
+        self,
+        name: str,
+        /,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        returns: Any = None,
+        ttl: float | None = None,
+        meta: Mapping[str, Any] | None = None,
+        **named: Any,
+    ) -> BlockingTask[Any]: ...
+
+    def start(
+        self,
+        name: str,
+        /,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        returns: Any = None,
+        ttl: float | None = None,
+        meta: Mapping[str, Any] | None = None,
+        **named: Any,
+    ) -> BlockingTask[Any]:
+        """Call a tool without waiting for its result, with the options of `Client.start`."""
+        return self._blocking_task(
+            self._wait(self._opened().start(name, arguments, returns=returns, ttl=ttl, meta=meta, **named))
+        )
+
+    @overload
+    def task(self, reference: str, *, returns: type[T]) -> BlockingTask[T]: ...
+
+    @overload
+    def task(self, reference: str, *, returns: Any = None) -> BlockingTask[Any]: ...
+
+    def task(self, reference: str, *, returns: Any = None) -> BlockingTask[Any]:
+        """The task that a `task.reference` stands for, perhaps from another process; no request is sent yet."""
+        return self._blocking_task(self._wait(_on_the_loop(self._opened().task, reference, returns=returns)))
+
+    def tasks(self) -> list[BlockingTask[Any]]:
+        """All tasks that the server keeps for this client, where it lists them."""
+        return [self._blocking_task(task) for task in self._wait(self._opened().tasks())]
+
+    def _blocking_task(self, task: Task[Any]) -> BlockingTask[Any]:
+        from .tasks.blocking_task import BlockingTask
+
+        return BlockingTask(task, self._wait)
 
     def read(self, uri: str, *, timeout: float | None = None) -> ReadResourceResult:
         """Read a resource."""
@@ -128,13 +242,13 @@ class BlockingClient:
     def prompt(
         self,
         name: str,
-        arguments: Mapping[str, str] | None = None,
         /,
+        arguments: Mapping[str, str] | None = None,
         *,
         timeout: float | None = None,
         **named: str,
     ) -> GetPromptResult:
-        """Get a prompt, filled in."""
+        """Get a prompt, filled in with keywords, or with the mapping `arguments`."""
         return self._wait(self._opened().prompt(name, arguments, timeout=timeout, **named))
 
     def complete(
@@ -193,6 +307,9 @@ class BlockingClient:
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
+        except DovetailError as problem:
+            # Without the frames of the client's own thread, which say nothing about the caller's code.
+            raise problem.with_traceback(None) from problem.__cause__
         except KeyboardInterrupt:
             future.cancel()
             concurrent.futures.wait([future], timeout=5)

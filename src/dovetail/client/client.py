@@ -4,31 +4,25 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from dovetail import __version__
 from dovetail.client.targets.resolve import Target, http_settings, resolve_target
-from dovetail.protocol.deadline import Timeouts
-from dovetail.protocol.envelope import LOG_LEVEL, meta_of, request_meta
+from dovetail.protocol.envelope import LOG_LEVEL
 from dovetail.protocol.errors import (
-    ConnectionLost,
-    HttpStatus,
-    InvalidAnswer,
+    DovetailError,
+    InvalidParams,
     LocalError,
-    RemoteError,
-    SessionEnded,
-    ToolFailed,
 )
 from dovetail.protocol.extension import Extension, Extensions
 from dovetail.protocol.revisions import REVISIONS
 from dovetail.protocol.revisions.revision import Revision
 from dovetail.runtime.connection import Trace
 from dovetail.runtime.pending_requests import OnProgress
-from dovetail.types.base import PageResult
+from dovetail.transports.base import MAX_RECEIVED
 from dovetail.types.capabilities import ClientCapabilities, Implementation, ServerCapabilities
-from dovetail.types.client_features import InputRequired
 from dovetail.types.messages import CompleteResult, Completion, LogLevel
 from dovetail.types.prompts import GetPromptResult, ListPromptsResult, Prompt
 from dovetail.types.resources import (
@@ -38,41 +32,36 @@ from dovetail.types.resources import (
     Resource,
     ResourceTemplate,
 )
-from dovetail.types.serialization import Value
-from dovetail.types.tools import CallToolResult, ListToolsResult, Tool
+from dovetail.types.tasks import TASKS_EXTENSION, ListTasksResult
+from dovetail.types.tools import CallToolResult, Tool
 
+from .call_results import merge_arguments, taken_as_option
+from .connection import ClientConnection, new_cache, new_chain, new_restart_policy
 from .elicitation import Mode, OnElicit
-from .logs import LogDelivery, OnLog, initial_log_level, logger
-from .mrtr import MAX_ROUNDS, InputRounds, supports_input_required
+from .listing import MAX_ITEMS, MAX_LIST_BYTES, ListLimits, read_pages
+from .logs import LogDelivery, OnLog, initial_log_level
+from .mrtr import MAX_ROUNDS
 from .negotiation import SHARED_ERAS, EraCache
 from .negotiator import ConnectOptions
-from .output_validation import OutputValidator
-from .retry_policy import RetryPolicy
 from .roots import Roots
 from .server_requests import OnSample, RequestHandlers
-from .session import ClientSession
-from .supervisor import Supervisor
-from .url_elicitation import requires_url_elicitation
 
 if TYPE_CHECKING:
     from dovetail.client.targets.http import Credentials
-    from dovetail.runtime.middleware import Chain, Middleware
+    from dovetail.runtime.middleware import Middleware
     from dovetail.transports.http.contract import HttpOptions
 
     from .blocking import BlockingClient
-    from .cache import ResultCache
     from .completion import Debounce, Reference
-    from .retry_policy import RestartPolicy
     from .subscriptions import Change
+    from .tasks.task import Task
 
-MAX_PAGES = 1000
-_NOT_OPEN = "This client is not open: use `async with Client(…)`, or await open()"
 ROOTS_CHANGED = "notifications/roots/list_changed"
 
-R = TypeVar("R", bound=Value)
+T = TypeVar("T")
 
 
-class Client:
+class Client(ClientConnection):
     """A client of one server, over any transport: `async with Client("python server.py") as c`.
 
     The server's requests are handled by `on_elicit` (the user), `on_sample` (a model) and `roots`; only capabilities
@@ -84,11 +73,52 @@ class Client:
     server declares cacheable are kept until they expire or `client.cache.clear()`. With `restart`, a call restarts a
     server that has ended; calls in flight when it ended still fail, since their outcome is unknown.
 
+    A server that is started as a program inherits the variables of our environment that programs need, all of them with
+    `inherit_env`, and `env` in addition. `on_stderr` is called with each line that it writes to stderr; otherwise they
+    go to our stderr, those from before the handshake only if it fails.
+
+    A message of the server above `max_message_bytes` is refused, over every transport.
+
     For a server behind a URL, `headers` are sent with each request, `auth` is a bearer token or a function that returns
     one, called again when the server refuses it, and `http` has further options, such as proxies and certificates.
+    `strict` makes an item of a list that cannot be read an error. `max_items` and `max_list_bytes` bound lists.
     Without `auth`, stored logins are used where the server requires one, and an interactive user may log in; with
     `auth=False` neither happens. `eras` remembers which era a server speaks; by default all clients share one cache.
+
+    Options:
+        revision: The protocol revision to speak; by default the newest that both sides know.
+        timeout: Seconds to wait for an answer; None for ever.
+        max_timeout: Seconds up to which progress extends a timeout.
+        env: Environment variables of a server that is started as a program.
+        inherit_env: Hand on all of our environment variables.
+        cwd: The folder that a program is started in.
+        on_stderr: A function that is called with each line that a program writes to stderr.
+        info: Our name and version, for the server.
+        extensions: Extensions that the client supports.
+        experimental: Experimental capabilities to declare.
+        on_elicit: A function that answers elicitation.
+        on_sample: A function that answers sampling.
+        roots: Folders that the server may know: paths, `Root` values, or a function.
+        headers: Headers of every HTTP request.
+        auth: A token, a function that returns one, or an `OAuth`; False for no stored account.
+        http: `HttpOptions`, such as proxies and certificates.
+        on_log: A function that receives the server's log messages.
+        log_level: The lowest level to receive.
+        elicit_modes: The kinds of elicitation that `on_elicit` supports.
+        sample_tools: True if `on_sample` supports tools.
+        max_rounds: Rounds of one call, on revisions with rounds.
+        middleware: Middleware around every request, the first one outermost.
+        cache: Cache results for as long as the server allows.
+        restart: Restart the server's process for the next call if it has ended.
+        max_message_bytes: The longest message that is accepted from the server.
+        trace: A function that receives "sent" or "received", and the bytes of each message.
+        eras: The cache of the eras that servers speak; by default all clients share one.
+        strict: An item of a list that cannot be read raises; otherwise it is left out with a warning.
+        max_items: Items of a list, over all its pages.
+        max_list_bytes: Bytes of a list as JSON, over all its pages.
     """
+
+    _debounce: Debounce | None = None
 
     def __init__(
         self,
@@ -98,7 +128,9 @@ class Client:
         timeout: float | None = 30,
         max_timeout: float | None = None,
         env: Mapping[str, str] | None = None,
+        inherit_env: bool = False,
         cwd: str | os.PathLike[str] | None = None,
+        on_stderr: Callable[[str], None] | None = None,
         info: Implementation | None = None,
         extensions: Sequence[Extension] = (),
         experimental: Mapping[str, Any] | None = None,
@@ -116,38 +148,38 @@ class Client:
         middleware: Sequence[Middleware] = (),
         cache: bool = False,
         restart: bool = False,
+        max_message_bytes: int = MAX_RECEIVED,
         trace: Trace | None = None,
         eras: EraCache | None = None,
+        strict: bool = False,
+        max_items: int = MAX_ITEMS,
+        max_list_bytes: int = MAX_LIST_BYTES,
     ) -> None:
         """Prepare a client; `open`, or `async with`, connects."""
-        self._target = resolve_target(target, env, cwd, http_settings(headers, auth, http))
-        self._max_timeout = max_timeout
-        self._extensions = Extensions(list(extensions))
-        self._capabilities = ClientCapabilities(
-            extensions=self._extensions.declared or None, experimental=dict(experimental) if experimental else None
+        known = Extensions([*extensions, *(() if any(each.id == _TASKS.id for each in extensions) else (_TASKS,))])
+        handlers = RequestHandlers(on_elicit, on_sample, roots, elicit_modes, sample_tools=sample_tools)
+        super().__init__(
+            resolve_target(
+                target, env, cwd, http_settings(headers, auth, http), inherit_env=inherit_env, on_stderr=on_stderr
+            ),
+            ConnectOptions(
+                info=info or Implementation("dovetail", __version__),
+                capabilities=_declared(handlers, known, experimental),
+                revision=_find_revision(revision),
+                timeout=timeout,
+                max_message_bytes=max_message_bytes,
+                log_level=initial_log_level(log_level, wanted=on_log is not None),
+                trace=trace,
+                eras=SHARED_ERAS if eras is None else eras,
+            ),
+            handlers,
+            known,
+            LogDelivery(on_log) if on_log is not None else None,
+            list_limits=ListLimits(max_items, max_list_bytes),
         )
-        self._handlers = RequestHandlers(on_elicit, on_sample, roots, elicit_modes, sample_tools=sample_tools)
-        self._handlers.declare(self._capabilities)
-        self._logs = None if on_log is None else LogDelivery(on_log)
-        self._options = ConnectOptions(
-            info=info or Implementation("dovetail", __version__),
-            capabilities=self._capabilities,
-            revision=_find_revision(revision),
-            timeout=timeout,
-            log_level=initial_log_level(log_level, wanted=on_log is not None),
-            trace=trace,
-            eras=SHARED_ERAS if eras is None else eras,
-        )
-        self._max_rounds = max_rounds
-        self._supervisor: Supervisor | None = None
-        self._meta: dict[str, Any] | None = None
-        """The `_meta` of every request in the envelope era; None in the handshake era."""
-        self._outputs, self._retry_policy = OutputValidator(), RetryPolicy()
-        self._opened = False
-        self._restart_policy = _new_restart_policy() if restart else None
-        self._debounce: Debounce | None = None
-        self.cache = _new_cache() if cache else None
-        self.middleware = _new_chain(middleware) if middleware else None
+        self._max_timeout, self._max_rounds, self._strict = max_timeout, max_rounds, strict
+        self._restart_policy = new_restart_policy() if restart else None
+        self.cache, self.middleware = new_cache() if cache else None, new_chain(middleware) if middleware else None
 
     @staticmethod
     def blocking(target: Target, **options: Any) -> BlockingClient:
@@ -172,6 +204,10 @@ class Client:
         self._opened = True
         try:
             await self._connect()
+        except DovetailError as problem:
+            self._opened = False
+            # Its text says what is wrong; the frames of the task that negotiated would only hide it.
+            raise problem.with_traceback(None) from None
         except BaseException:
             self._opened = False
             raise
@@ -183,17 +219,12 @@ class Client:
 
     async def restart(self) -> None:
         """Disconnect and connect again; a server that this client started is restarted."""
-        if not self._opened:
-            raise LocalError(_NOT_OPEN)
-        await self._disconnect()
-        if not self._opened:
-            raise ConnectionLost("the client was closed")
-        await self._connect()
+        await self._reconnect()
 
     def use(self, middleware: Middleware, *, methods: Iterable[str] | None = None) -> Middleware:
         """Add a middleware inside of those that there are, for all requests or those of some methods."""
         if self.middleware is None:
-            self.middleware = _new_chain(())
+            self.middleware = new_chain(())
         self.middleware.add(middleware, methods)
         return middleware
 
@@ -217,51 +248,206 @@ class Client:
         """The server's instructions for a model."""
         return self._connected().agreement.instructions
 
-    async def tools(self) -> list[Tool]:
-        """All tools, from all pages."""
-        tools = [tool async for tool in self._pages("tools/list", ListToolsResult, "tools")]
-        if (channel := self._connected().http) is not None:
-            tools = channel.learn_tools(tools)
-        self._outputs.learn(tools)
-        self._retry_policy.learn(tools)
-        return tools
+    async def tools(self, *, strict: bool | None = None) -> list[Tool]:
+        """All tools, from all pages; empty if the server offers none, as all lists are.
 
-    async def resources(self) -> list[Resource]:
+        A tool that cannot be read is left out with a warning. With `strict`, here or for the client, it raises.
+        """
+        return await self._learn_tools(strict)
+
+    async def resources(self, *, strict: bool | None = None) -> list[Resource]:
         """All resources, from all pages."""
-        return [item async for item in self._pages("resources/list", ListResourcesResult, "resources")]
+        return await self._list("resources/list", ListResourcesResult, "resources", strict)
 
-    async def resource_templates(self) -> list[ResourceTemplate]:
+    async def resource_templates(self, *, strict: bool | None = None) -> list[ResourceTemplate]:
         """All resource templates, from all pages."""
-        pages = self._pages("resources/templates/list", ListResourceTemplatesResult, "resource_templates")
-        return [item async for item in pages]
+        kind = ListResourceTemplatesResult
+        return await self._list("resources/templates/list", kind, "resource_templates", strict)
 
-    async def prompts(self) -> list[Prompt]:
+    async def prompts(self, *, strict: bool | None = None) -> list[Prompt]:
         """All prompts, from all pages."""
-        return [item async for item in self._pages("prompts/list", ListPromptsResult, "prompts")]
+        return await self._list("prompts/list", ListPromptsResult, "prompts", strict)
 
+    @overload
     async def call(
         self,
         name: str,
-        arguments: Mapping[str, Any] | None = None,
         /,
+        arguments: Mapping[str, Any] | None = None,
         *,
+        returns: None = None,
         timeout: float | None = None,
         progress: OnProgress | None = None,
         check: bool = True,
         meta: Mapping[str, Any] | None = None,
         **named: Any,
-    ) -> CallToolResult:
-        """Call a tool; a result with `isError` raises `ToolFailed` unless `check` is false.
+    ) -> CallToolResult[Any]: ...
 
-        Arguments are keywords, or one mapping where a name would clash.
+    @overload
+    async def call(
+        self,
+        name: str,
+        /,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        returns: type[T],
+        timeout: float | None = None,
+        progress: OnProgress | None = None,
+        check: bool = True,
+        meta: Mapping[str, Any] | None = None,
+        **named: Any,
+    ) -> CallToolResult[T]: ...
+
+    @overload
+    async def call(
+        self,
+        name: str,
+        /,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        returns: Any,
+        timeout: float | None = None,
+        progress: OnProgress | None = None,
+        check: bool = True,
+        meta: Mapping[str, Any] | None = None,
+        **named: Any,
+    ) -> CallToolResult[Any]: ...
+
+    async def call(
+        self,
+        name: str,
+        /,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        returns: Any = None,
+        timeout: float | None = None,
+        progress: OnProgress | None = None,
+        check: bool = True,
+        meta: Mapping[str, Any] | None = None,
+        **named: Any,
+    ) -> CallToolResult[Any]:
+        """Call a tool: `await client.call("search", text="x", returns=list[Book])`.
+
+        The arguments of the tool are keywords, or the mapping `arguments`, for names that are options too.
+
+        Options:
+            arguments: The arguments as a mapping; keywords are added to it.
+            returns: The type of `data`: a dataclass, TypedDict, msgspec, attrs or pydantic class, or a hint such as
+                `list[Book]`. Data that does not fit raises `InvalidAnswer`. By default `data` is JSON.
+            timeout: Seconds to wait for the answer; by default those of the client. Progress extends it.
+            progress: A function that is called with `(done, total, message)` of each report.
+            check: If false, a result with `isError` is returned; by default it raises `ToolFailed`.
+            meta: Further `_meta` of the request.
         """
-        params: dict[str, Any] = {"name": name, "arguments": {**(arguments or {}), **named}}
-        result = await self._request_typed("tools/call", params, CallToolResult, timeout, progress, meta)
-        if not result.is_error:
-            await self._outputs.check(name, result, self.tools)
-        elif check:
-            raise ToolFailed(name, result)
-        return result
+        params: dict[str, Any] = {"name": name, "arguments": merge_arguments(arguments, named)}
+        if self._decides_tasks and await self._task_support(name) == "required":
+            params["task"] = {}
+            if progress is not None:
+                from .tasks.calls import keep_progress
+
+                with keep_progress(self._task_services(), progress) as token:
+                    return await self.call(
+                        name,
+                        params["arguments"],
+                        returns=returns,
+                        timeout=timeout,
+                        check=check,
+                        meta={**(meta or {}), "progressToken": token},
+                    )
+        try:
+            result = await self._call_tool(params, timeout, progress, meta)
+        except InvalidParams as problem:
+            advice = taken_as_option(problem.message, name, timeout, progress, meta, returns, check=check)
+            if advice is not None:
+                problem.args = (f"{problem} ({advice})",)
+            raise
+        if not isinstance(result, CallToolResult):
+            from .tasks.calls import finish_call
+
+            return await finish_call(self._task_services(), name, result, returns, timeout, progress, check=check)
+        return await self._complete_call(name, result, returns, timeout, progress, meta, check=check)
+
+    @overload
+    async def start(
+        self,
+        name: str,
+        /,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        returns: type[T],
+        ttl: float | None = None,
+        meta: Mapping[str, Any] | None = None,
+        **named: Any,
+    ) -> Task[T]: ...
+
+    @overload
+    async def start(
+        self,
+        name: str,
+        /,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        returns: Any = None,
+        ttl: float | None = None,
+        meta: Mapping[str, Any] | None = None,
+        **named: Any,
+    ) -> Task[Any]: ...
+
+    async def start(
+        self,
+        name: str,
+        /,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        returns: Any = None,
+        ttl: float | None = None,
+        meta: Mapping[str, Any] | None = None,
+        **named: Any,
+    ) -> Task[Any]:
+        """Call a tool without waiting for its result: `task = await client.start("render", scene="x")`.
+
+        Where the server makes a task of the call, it goes on without this process; otherwise it runs in the background
+        until the client is closed. The server may take a few seconds to decide. The client's timeout does not apply.
+
+        Options:
+            arguments: The arguments as a mapping; keywords are added to it.
+            returns: The type of `data` of the result, as for `call`.
+            ttl: Seconds for which the server is asked to keep the task; on 2025-11-25 only, elsewhere it decides.
+            meta: Further `_meta` of the request.
+        """
+        from .tasks.calls import start_call
+
+        params: dict[str, Any] = {"name": name, "arguments": merge_arguments(arguments, named)}
+        is_task = self._decides_tasks and await self._task_support(name) in ("optional", "required")
+        if is_task:
+            params["task"] = {} if ttl is None else {"ttl": round(ttl * 1000)}
+        call = functools.partial(self._call_tool, params, None if is_task else float("inf"), meta=meta)
+        return await start_call(self._task_services(), name, call, returns, is_task=is_task)
+
+    @overload
+    def task(self, reference: str, *, returns: type[T]) -> Task[T]: ...
+
+    @overload
+    def task(self, reference: str, *, returns: Any = None) -> Task[Any]: ...
+
+    def task(self, reference: str, *, returns: Any = None) -> Task[Any]:
+        """The task that a `task.reference` stands for, perhaps from another process; no request is sent yet."""
+        from .tasks.calls import find_task
+
+        return find_task(self._task_services(), reference, returns)
+
+    async def tasks(self) -> list[Task[Any]]:
+        """All tasks that the server keeps for this client, where it lists them: on 2025-11-25, if it declares that."""
+        from .tasks.calls import list_tasks
+
+        if "list" not in (self.capabilities.tasks or {}) or self._connected().agreement.revision.tasks != "core":
+            raise LocalError("The server does not list tasks; keep `task.reference` of those that you start")
+
+        def request(params: dict[str, Any]) -> Awaitable[ListTasksResult]:
+            return self._request_typed("tasks/list", params, ListTasksResult)
+
+        found = await read_pages("tasks/list", "tasks", request, self._list_limits)
+        return list_tasks(self._task_services(), found)
 
     async def read(self, uri: str, *, timeout: float | None = None) -> ReadResourceResult:
         """Read a resource."""
@@ -270,14 +456,14 @@ class Client:
     async def prompt(
         self,
         name: str,
-        arguments: Mapping[str, str] | None = None,
         /,
+        arguments: Mapping[str, str] | None = None,
         *,
         timeout: float | None = None,
         **named: str,
     ) -> GetPromptResult:
-        """Get a prompt, filled in."""
-        params = {"name": name, "arguments": {**(arguments or {}), **named}}
+        """Get a prompt, filled in with keywords, or with the mapping `arguments`."""
+        params = {"name": name, "arguments": merge_arguments(arguments, named)}
         return await self._request_typed("prompts/get", params, GetPromptResult, timeout)
 
     async def complete(
@@ -315,30 +501,6 @@ class Client:
         method = "ping" if "ping" in self._connected().agreement.revision.methods else "server/discover"
         await self.request(method, timeout=timeout)
 
-    async def request(
-        self,
-        method: str,
-        params: Mapping[str, Any] | None = None,
-        *,
-        timeout: float | None = None,
-        progress: OnProgress | None = None,
-        meta: Mapping[str, Any] | None = None,
-    ) -> Any:
-        """Send any request and get its result as JSON values; for methods of extensions."""
-        if self._restart_policy is not None:
-            await self._restart_if_lost(self._restart_policy)
-        body = dict(params) if params else {}
-        extra = {**(self._meta or {}), **(meta or {})}
-        if extra:
-            body["_meta"] = extra
-        if self.middleware is None and self.cache is None:
-            return await self._send(method, body, timeout, progress)
-        from .pipeline import Pipeline
-
-        pipeline = Pipeline(self._connected(), self._meta, self.middleware, self.cache if not meta else None)
-        send = functools.partial(self._send, method, timeout=timeout, progress=progress)
-        return await pipeline.request(method, body, progress, send)
-
     def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send any notification; for methods of extensions."""
         self._connected().connection.notify(method, dict(params) if params is not None else None)
@@ -361,7 +523,11 @@ class Client:
     def watch(
         self, *uris: str, tools: bool = False, resources: bool = False, prompts: bool = False
     ) -> AsyncGenerator[Change]:
-        """Subscribe to changes of resources, with those below them, or of lists; the same on every revision."""
+        """Subscribe to changes of resources, with those below them, or of lists; the same on every revision.
+
+        It subscribes again when the stream breaks or the server ends the subscription. Changes that may have been
+        missed meanwhile are reported with `missed`, one for each resource and list that is watched.
+        """
         from .subscriptions import watch
 
         supervisor = self._connected()
@@ -371,193 +537,20 @@ class Client:
             raise LocalError("There is nothing to watch: name resources, or say tools=True or the like")
         return watch(supervisor, self._meta, wanted, list(dict.fromkeys(uris)), self.request)
 
-    async def _connect(self) -> None:
-        supervisor = self._supervisor = Supervisor(self._target, self._make_session, self._options)
-        try:
-            await supervisor.open()
-        except BaseException:
-            self._supervisor = None
-            raise
-        options, revision = self._options, supervisor.agreement.revision
-        self._meta = None
-        if revision.era == "envelope":
-            self._meta = request_meta(revision, options.info, options.capabilities, options.log_level)
-        self._outputs = OutputValidator()
-        supervisor.session.notification_callbacks.add(self._outputs.notified)
-        if self.cache is not None:
-            supervisor.session.notification_callbacks.add(self.cache.notified)
-        if options.log_level is not None:
-            try:
-                await self._send_log_level(options.log_level)
-            except BaseException:
-                await self._disconnect()
-                raise
 
-    async def _disconnect(self) -> None:
-        supervisor, self._supervisor = self._supervisor, None
-        if supervisor is None:
-            return
-        try:
-            if self.cache is not None:
-                await self.cache.close()
-        finally:
-            try:
-                await supervisor.close()
-            finally:
-                self._handlers.stop()
-                if self._logs is not None:
-                    self._logs.close()
-
-    async def _restart_if_lost(self, policy: RestartPolicy) -> None:
-        """Restart a server that has ended, unless that was done too often lately."""
-        async with policy.lock:
-            supervisor = self._supervisor
-            if not self._opened or (supervisor is not None and supervisor.connection.gone is None):
-                return
-            policy.count(None if supervisor is None else supervisor.connection.gone)
-            await self.restart()
-
-    def _make_session(self, on_lost: Callable[[], None]) -> ClientSession:
-        session = ClientSession(self, self._extensions, on_lost, self._handlers)
-        if self._logs is not None:
-            session.notification_callbacks.add(self._logs.notified)
-        return session
-
-    async def _send_log_level(self, level: str) -> None:
-        """Send `logging/setLevel` to a server that logs, on revisions where the level is not part of each request."""
-        agreement = self._connected().agreement
-        if "logging/setLevel" in agreement.revision.methods and agreement.capabilities.logging is not None:
-            try:
-                await self._send("logging/setLevel", {"level": level}, None, None, retry=False)
-            except (HttpStatus, RemoteError, SessionEnded) as problem:
-                logger.warning("The server does not let its log level be set: %s", problem)
-
-    async def _send(
-        self,
-        method: str,
-        body: dict[str, Any],
-        timeout: float | None,
-        progress: OnProgress | None,
-        id: int | None = None,
-        *,
-        retry: bool = True,
-    ) -> Any:
-        """Send a request; once more where the retry policy allows it, after the cause of the failure is repaired."""
-        supervisor = self._connected()
-        pending = supervisor.connection.pending
-        if id is None:
-            id = pending.next_id()
-        params = body
-        if progress is not None:
-            params = {**body, "_meta": {**(meta_of(body) or {}), "progressToken": id}}
-        timeouts = Timeouts(self._options.timeout if timeout is None else timeout, self._max_timeout)
-        try:
-            result = await pending.request(method, params, timeouts, id=id, on_progress=progress)
-        except (SessionEnded, RemoteError) as problem:
-            if not retry or supervisor.http is None or not self._retry_policy.allow(problem, method, body):
-                raise
-            await self._repair(problem)
-            return await self._send(method, body, timeout, progress, retry=False)
-        revision = supervisor.agreement.revision
-        if revision.result_type:
-            self._check_type(method, result, revision)
-        return result
-
-    async def _repair(self, problem: SessionEnded | RemoteError) -> None:
-        """Begin a new session, or learn again which arguments go into headers."""
-        if isinstance(problem, SessionEnded):
-            level = self._options.log_level
-            if await self._connected().renew_session() and level is not None:
-                await self._send_log_level(level)
-            return
-        if self.cache is not None:
-            self.cache.notified("notifications/tools/list_changed", {})
-        await self.tools()
-
-    async def _request_typed(
-        self,
-        method: str,
-        params: dict[str, Any],
-        kind: type[R],
-        timeout: float | None = None,
-        progress: OnProgress | None = None,
-        meta: Mapping[str, Any] | None = None,
-    ) -> R:
-        """Send a request and load its result, after the input rounds or URL elicitations that it requires."""
-        try:
-            raw = await self.request(method, params, timeout=timeout, progress=progress, meta=meta)
-        except RemoteError as problem:
-            supervisor = self._connected()
-            agreement = supervisor.agreement
-            if not requires_url_elicitation(problem, agreement.revision, self._handlers):
-                raise
-            seconds = self._options.timeout if timeout is None else timeout
-            elicitations = supervisor.session.url_elicitations
-            await supervisor.unless_lost(elicitations.run(problem, agreement.revision, agreement.server, seconds))
-            raw = await self.request(method, params, timeout=timeout, progress=progress, meta=meta)
-        supervisor = self._connected()
-        revision = supervisor.agreement.revision
-        result = _load(revision, method, raw)
-        if isinstance(result, InputRequired) and supports_input_required(revision, method):
-            rounds = InputRounds(method, self._handlers, revision, supervisor.agreement.server, self._max_rounds)
-            while isinstance(result, InputRequired):
-                again = {**params, **await supervisor.unless_lost(rounds.answer(result))}
-                raw = await self.request(method, again, timeout=timeout, progress=progress, meta=meta)
-                result = _load(revision, method, raw)
-        if not isinstance(result, kind):
-            raise InvalidAnswer(f"{method} was answered with {type(result).__name__}, which this client cannot take")
-        return result
-
-    def _check_type(self, method: str, result: Any, revision: Revision) -> None:
-        """Refuse a result type that neither side declared (2026-07-28 basic, "ResultType")."""
-        kind = cast("dict[str, Any]", result).get("resultType") if isinstance(result, dict) else None
-        if kind is None or kind == "complete":
-            return
-        if not isinstance(kind, str) or not (kind in revision.outcomes or kind in self._extensions.result_types):
-            raise InvalidAnswer(f"Invalid result of {method}: resultType {kind!r} is unknown")
-
-    def _max_pages(self) -> int:
-        return MAX_PAGES
-
-    async def _pages(self, method: str, kind: type[PageResult], field: str) -> AsyncGenerator[Any]:
-        cursor: str | None = None
-        seen: set[str] = set()
-        for _ in range(self._max_pages()):
-            result = await self._request_typed(method, {} if cursor is None else {"cursor": cursor}, kind)
-            for item in getattr(result, field):
-                yield item
-            cursor = result.next_cursor
-            if cursor is None:
-                return
-            if cursor in seen:
-                raise InvalidAnswer(f"{method} led in a circle: the cursor {cursor[:80]!r} came twice")
-            seen.add(cursor)
-        raise InvalidAnswer(f"{method} has more than {self._max_pages()} pages; nothing of it was taken")
-
-    def _connected(self) -> Supervisor:
-        if self._supervisor is None:
-            if self._opened:
-                raise ConnectionLost("the client is reconnecting, or could not reconnect")
-            raise LocalError(_NOT_OPEN)
-        return self._supervisor
+_TASKS = Extension(id=TASKS_EXTENSION, result_types=frozenset({"task"}))
+"""Declared by every client, so that servers may make tasks of calls (2026-07-28 ext-tasks)."""
 
 
-def _new_chain(middleware: Sequence[Middleware]) -> Chain:
-    from dovetail.runtime.middleware import Chain
-
-    return Chain(middleware)
-
-
-def _new_restart_policy() -> RestartPolicy:
-    from .retry_policy import RestartPolicy
-
-    return RestartPolicy()
-
-
-def _new_cache() -> ResultCache:
-    from .cache import ResultCache
-
-    return ResultCache()
+def _declared(
+    handlers: RequestHandlers, extensions: Extensions, experimental: Mapping[str, Any] | None
+) -> ClientCapabilities:
+    """The capabilities of a client: those that it has handlers for, and those of extensions."""
+    capabilities = ClientCapabilities(
+        extensions=extensions.declared or None, experimental=dict(experimental or {}) or None
+    )
+    handlers.declare(capabilities)
+    return capabilities
 
 
 def _find_revision(name: str | None) -> Revision | None:
@@ -567,10 +560,3 @@ def _find_revision(name: str | None) -> Revision | None:
     if revision is None:
         raise LocalError(f"There is no protocol revision {name!r}; there are {', '.join(REVISIONS)}")
     return revision
-
-
-def _load(revision: Revision, method: str, raw: Any) -> Value:
-    try:
-        return revision.load_result(method, raw)
-    except RemoteError as problem:
-        raise InvalidAnswer(problem.message) from None

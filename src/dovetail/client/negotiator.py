@@ -11,9 +11,18 @@ import msgspec
 from dovetail.auth.errors import AuthorizationFailed
 from dovetail.protocol.deadline import Timeouts
 from dovetail.protocol.envelope import SERVER_INFO, request_meta
-from dovetail.protocol.errors import ConnectionLost, DovetailError, HttpStatus, InvalidAnswer, RemoteError
+from dovetail.protocol.errors import (
+    ConnectionLost,
+    DovetailError,
+    HttpStatus,
+    InvalidAnswer,
+    OutcomeUnknown,
+    RemoteError,
+)
+from dovetail.protocol.extension import extensions_on
 from dovetail.protocol.revisions import HANDSHAKE, NEWEST, NEWEST_HANDSHAKE, REVISIONS, Revision
 from dovetail.runtime.connection import Connection, Trace
+from dovetail.transports.base import MAX_RECEIVED
 from dovetail.types.capabilities import ClientCapabilities, Implementation
 from dovetail.types.messages import DiscoverResult, InitializeParams, InitializeResult
 from dovetail.types.serialization import Value, load
@@ -46,9 +55,15 @@ class ConnectOptions(msgspec.Struct, kw_only=True):
     revision: Revision | None = None
     """The revision that the caller wants; None for the newest that both sides have."""
     timeout: float | None = None
+    max_message_bytes: int = MAX_RECEIVED
     log_level: str | None = None
     trace: Trace | None = None
     eras: EraCache = SHARED_ERAS
+
+    def declared(self, revision: Revision) -> ClientCapabilities:
+        """The capabilities that the client declares on a revision."""
+        extensions = extensions_on(revision, self.capabilities.extensions)
+        return msgspec.structs.replace(self.capabilities, extensions=extensions)
 
 
 class OnAgreed(Protocol):
@@ -69,7 +84,7 @@ class Connector(OnAgreed, Protocol):
 
     @property
     def restartable(self) -> bool:
-        """True if a server that has ended can be started again."""
+        """True if a server that has ended can be started again, and may have ended because of what it was sent."""
         ...
 
     @property
@@ -212,7 +227,7 @@ async def discover(
     connection: Connection, options: ConnectOptions, revision: Revision, on_agreed: OnAgreed
 ) -> Agreement:
     """Send `server/discover` (2026-07-28 lifecycle, "Discovery")."""
-    params = {"_meta": request_meta(revision, options.info, options.capabilities, options.log_level)}
+    params = {"_meta": request_meta(revision, options.info, options.declared(revision), options.log_level)}
     raw = await _request(connection, options, "server/discover", params)
     result = _load_result(revision, "server/discover", raw)
     if not isinstance(result, DiscoverResult):
@@ -231,7 +246,7 @@ async def initialize(
     connection: Connection, options: ConnectOptions, revision: Revision, on_agreed: OnAgreed
 ) -> Agreement:
     """Send `initialize` for a revision, and `notifications/initialized` (lifecycle, "Initialization")."""
-    params = InitializeParams(revision.name, options.capabilities, options.info)
+    params = InitializeParams(revision.name, options.declared(revision), options.info)
     raw = await _request(connection, options, "initialize", revision.emit(params))
     result = _load_result(revision, "initialize", raw)
     assert isinstance(result, InitializeResult)
@@ -245,7 +260,12 @@ async def initialize(
 
 
 async def _request(connection: Connection, options: ConnectOptions, method: str, params: dict[str, Any]) -> Any:
-    return await connection.pending.request(method, params, Timeouts(options.timeout), cancellable=False)
+    try:
+        return await connection.pending.request(method, params, Timeouts(options.timeout), cancellable=False)
+    except OutcomeUnknown as problem:
+        # What it did at the server ends with the connection; only the cause matters.
+        cause = problem.__cause__
+        raise cause if isinstance(cause, HttpStatus) else ConnectionLost(problem.reason) from cause
 
 
 def _server_info(result: DiscoverResult) -> Implementation | None:

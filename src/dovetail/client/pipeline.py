@@ -9,16 +9,17 @@ from typing import Any, Protocol
 
 from dovetail.runtime.middleware import Chain, Exchange, as_object, refuse_other_method
 from dovetail.runtime.pending_requests import OnProgress
+from dovetail.wire.jsonrpc import Id
 
 from .cache import ResultCache
-from .subscriptions import hold_subscription
+from .subscriptions import hold_subscription, wanted_changes
 from .supervisor import Supervisor
 
 
 class SendParams(Protocol):
     """Sends a request with these params, under a new id unless one is given."""
 
-    def __call__(self, body: dict[str, Any], *, id: int | None = None) -> Awaitable[Any]:
+    def __call__(self, body: dict[str, Any], *, id: Id | None = None) -> Awaitable[Any]:
         """The result."""
         ...
 
@@ -72,4 +73,6 @@ class Pipeline:
         offered = {"tools": has.tools, "prompts": has.prompts, "resources": has.resources}
         kinds = [kind for kind, capability in offered.items() if capability is not None and capability.list_changed]
         if self._meta is not None and kinds:
-            cache.subscribe_once(functools.partial(hold_subscription, self._supervisor, self._meta, kinds))
+            cache.subscribe_once(
+                functools.partial(hold_subscription, self._supervisor, self._meta, wanted_changes(kinds))
+            )

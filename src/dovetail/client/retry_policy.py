@@ -7,8 +7,19 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dovetail.protocol.errors import HEADER_MISMATCH, ConnectionLost, DovetailError, RemoteError, SessionEnded
-from dovetail.runtime.rate_limit import TokenBucket
+from dovetail.protocol.errors import (
+    HEADER_MISMATCH,
+    INTERNAL_ERROR,
+    ConnectionLost,
+    DovetailError,
+    HttpStatus,
+    OutcomeUnknown,
+    RemoteError,
+    SessionEnded,
+    Timeout,
+)
+from dovetail.runtime.rate_limit import TOO_MANY_REQUESTS, TokenBucket
+from dovetail.transports.reconnection import TEMPORARY_STATUSES
 from dovetail.types.tools import Tool
 
 _IDEMPOTENT = frozenset(
@@ -24,6 +35,11 @@ _IDEMPOTENT = frozenset(
         "resources/templates/list",
         "resources/unsubscribe",
         "server/discover",
+        "tasks/cancel",
+        "tasks/get",
+        "tasks/list",
+        "tasks/result",
+        "tasks/update",
         "tools/list",
     }
 )
@@ -46,11 +62,20 @@ class RetryPolicy:
         A server has not run what it refused: a session that was over (2025-11-25 transports, "Session Management"),
         headers that did not fit a tool any more (2026-07-28 Streamable HTTP, "Client Behavior").
         """
-        if isinstance(problem, SessionEnded):
-            if not problem.ran or method in _IDEMPOTENT:
-                return True
-            return method == "tools/call" and params.get("name") in self._tools
+        if isinstance(problem, SessionEnded) and not problem.ran:
+            return True
+        if isinstance(problem, (SessionEnded, OutcomeUnknown)):
+            return method in _IDEMPOTENT or (method == "tools/call" and params.get("name") in self._tools)
         return isinstance(problem, RemoteError) and problem.code == HEADER_MISMATCH and method == "tools/call"
+
+
+def is_temporary(problem: DovetailError) -> bool:
+    """True if the same request may succeed a little later: the server is away, restarting or overloaded."""
+    if isinstance(problem, HttpStatus):
+        return problem.status in TEMPORARY_STATUSES
+    if isinstance(problem, RemoteError):
+        return problem.status in TEMPORARY_STATUSES or problem.code in (INTERNAL_ERROR, TOO_MANY_REQUESTS)
+    return isinstance(problem, (ConnectionLost, Timeout))
 
 
 def _is_idempotent(tool: Tool) -> bool:

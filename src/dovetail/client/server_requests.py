@@ -23,7 +23,7 @@ from dovetail.types.client_features import (
 )
 from dovetail.types.content import Text
 
-from .elicitation import Mode, OnElicit, read_elicitation, read_elicitation_result
+from .elicitation import Elicitation, Mode, OnElicit, read_elicitation, read_elicitation_result
 from .roots import RootLike, Roots, check_roots, readable_roots
 
 if TYPE_CHECKING:
@@ -73,6 +73,14 @@ class RequestHandlers:
             capabilities.sampling = SamplingCapability(tools={} if self._sample_tools else None)
         if self._roots is not None:
             capabilities.roots = RootsCapability(list_changed=True)
+        if self._on_elicit is not None or self._on_sample is not None:
+            requests: dict[str, Any] = {}
+            if self._on_elicit is not None:
+                requests["elicitation"] = {"create": {}}
+            if self._on_sample is not None:
+                requests["sampling"] = {"createMessage": {}}
+            # Only 2025-11-25 has tasks for requests of the server.
+            capabilities.tasks = {"list": {}, "cancel": {}, "requests": requests}
 
     def set_roots(self, roots: Roots) -> None:
         """Replace the roots."""
@@ -123,7 +131,8 @@ class RequestHandlers:
         mode = params.mode or "form"
         if mode not in self._modes_of(revision):
             raise ProtocolError(INVALID_PARAMS, f"This client did not declare elicitation by {mode}")
-        elicitation = read_elicitation(params, server)
+        # In a thread: the server wrote the schema of the form.
+        elicitation: Elicitation = await self._pool().run(functools.partial(read_elicitation, params, server))
         try:
             answer = await self._call(self._on_elicit, elicitation)
         except Refused:

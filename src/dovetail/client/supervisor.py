@@ -7,15 +7,18 @@ task: its teardown is bounded by itself.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Literal, TypeVar
 
-from dovetail.protocol.deadline import Timeouts
-from dovetail.protocol.errors import ConnectionLost, DovetailError
+from dovetail.protocol.errors import ConnectionLost, DovetailError, Timeout
 from dovetail.protocol.revisions import Revision
 from dovetail.runtime.connection import Connection
-from dovetail.transports.base import Channel, RequestChannel
+from dovetail.transports.base import (
+    MESSAGE_LIMIT_OPTION,
+    Channel,
+    ProgramChannel,
+    RequestChannel,
+)
 from dovetail.types.capabilities import Implementation
 
 from .negotiation import Agreement
@@ -42,12 +45,19 @@ class Supervisor:
         self._lost = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._renewing = asyncio.Lock()
-        self.key, self.restartable, self.legacy_sse = target.key, target.restartable, target.legacy_sse
+        self.key, self.legacy_sse = target.key, target.legacy_sse
         self.http: RequestChannel | None = None
         """The channel, where it is one over HTTP."""
+        self._program: ProgramChannel | None = None
+        """The channel, where it is one to a program that was started for it."""
         self.connection: Connection
         self.session: ClientSession
         self.agreement: Agreement
+
+    @property
+    def restartable(self) -> bool:
+        """True if a server that has ended can be started again, and may have ended because of what it was sent."""
+        return self._target.restartable and (self._program is None or self._program.has_read_input)
 
     async def open(self) -> None:
         """Connect and negotiate; a cancelled caller leaves nothing behind."""
@@ -78,7 +88,7 @@ class Supervisor:
         await self._lost.wait()
 
     async def renew_session(self) -> bool:
-        """Initialize again after the server ended the session, and resubscribe; True if this call did it.
+        """Initialize again after the server ended the session; True if this call did it. Watchers subscribe again.
 
         2025-11-25 transports, "Session Management".
         """
@@ -86,11 +96,6 @@ class Supervisor:
             if self.http is None or self.http.ended_session is None:
                 return False
             self.agreement = await initialize(self.connection, self._options, self.agreement.revision, self)
-            for uri in list(self.session.subscriptions):
-                with contextlib.suppress(DovetailError):
-                    await self.connection.pending.request(
-                        "resources/subscribe", {"uri": uri}, Timeouts(self._options.timeout)
-                    )
             return True
 
     async def unless_lost(self, work: Coroutine[Any, Any, T]) -> T:
@@ -108,11 +113,12 @@ class Supervisor:
 
     async def connect(self, transport: Literal["default", "legacy_sse"]) -> Connection:
         """Open a connection; there must be no other."""
+        limit = self._options.max_message_bytes
         if transport == "default":
-            channel = await self._target.connect()
+            channel = await self._target.connect(limit)
         else:
             try:
-                channel = await self._target.connect_legacy_sse()
+                channel = await self._target.connect_legacy_sse(limit)
             except DovetailError:
                 await self._target.release()
                 raise
@@ -122,6 +128,7 @@ class Supervisor:
         """Close the connection, if there is one; why it was lost."""
         try:
             if hasattr(self, "connection"):
+                self.session.close_tasks()
                 await self.connection.close()
                 await self._target.release()
         finally:
@@ -131,10 +138,14 @@ class Supervisor:
     def agreed(self, revision: Revision, server: Implementation | None) -> None:
         """Use the revision that was agreed on from now on."""
         self.session.agree(revision, server)
+        if self._program is not None:
+            self._program.started()
+            self.connection.log_deferred_warning()
         if self.http is not None:
             self.http.agreed(revision)
 
     async def _supervise(self, opened: asyncio.Future[None]) -> None:
+        explained = False
         try:
             try:
                 self.agreement = await self._until_closing(Negotiator(self, self._options).run())
@@ -146,10 +157,13 @@ class Supervisor:
         except asyncio.CancelledError:
             pass
         except BaseException as problem:
+            explained = not self._closing.is_set()
             if not opened.done():
-                opened.set_exception(problem)
+                opened.set_exception(self._explained(problem))
         finally:
             await self.disconnect()
+            if self._program is not None and not explained:
+                self._program.start_cancelled()
 
     async def _until_closing(self, work: Awaitable[T]) -> T:
         """The outcome of some work, which is cancelled when the client is closed."""
@@ -168,10 +182,30 @@ class Supervisor:
         self.session = self._make_session(self._lost.set)
         self.session.capabilities = self._options.capabilities
         self.http = channel if isinstance(channel, RequestChannel) else None
-        self.connection = Connection(channel, self.session, reader=channel, trace=self._options.trace)
+        if self.http is not None:
+            self.http.on_interrupted = self.session.interrupted
+        self._program = channel if isinstance(channel, ProgramChannel) else None
+        self.connection = Connection(
+            channel,
+            self.session,
+            reader=channel,
+            trace=self._options.trace,
+            limit_option=MESSAGE_LIMIT_OPTION,
+            peer_name=self._target.label,
+            # The error of a program that does not start has the lines that are no messages.
+            defer_warning=self._program is not None,
+        )
         self._target.use_timeouts(self.connection.pending)
         self.connection.open()
         return self.connection
+
+    def _explained(self, problem: BaseException) -> BaseException:
+        """The error of a failed start; where a program does not answer, its output may say why."""
+        if self._program is None or not isinstance(problem, Timeout):
+            return problem
+        explained = Timeout(self._program.explain(str(problem)))
+        explained.__cause__ = problem
+        return explained
 
     def _lost_reason(self) -> str:
         reason = self.connection.gone if hasattr(self, "connection") else None

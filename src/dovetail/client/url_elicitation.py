@@ -14,7 +14,7 @@ from dovetail.types.capabilities import Implementation
 from dovetail.types.client_features import ElicitParams, ElicitResult
 from dovetail.types.serialization import load
 
-from .mrtr import gather_or_cancel
+from .mrtr import MAX_INPUT_REQUESTS, gather_or_cancel
 from .server_requests import RequestHandlers
 
 COMPLETE = "notifications/elicitation/complete"
@@ -45,6 +45,9 @@ class RequiredUrlElicitations:
         A server need not send them, so after some seconds the call is tried again all the same.
         """
         elicitations = _required_elicitations(refusal)
+        if len(elicitations) > MAX_INPUT_REQUESTS:
+            wanted = f"The server wants {len(elicitations)} pages opened for one call"
+            raise Refused(f"{wanted}; at most {MAX_INPUT_REQUESTS} are allowed")
         for params in elicitations:
             if params.mode != "url" or params.elicitation_id is None:
                 raise InvalidAnswer("The server refuses a call until a page is visited, and names no page")

@@ -1,4 +1,4 @@
-"""Testing servers and clients: scripted answers, transcripts, snapshots, and a pytest plugin.
+"""Testing servers and clients: scripted answers, transcripts, snapshots, a clock to fast-forward, and a pytest plugin.
 
 Each name is imported when it is first used: pytest loads this package in every run.
 """
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .transcript import Line, Transcript
     from .transcript_playback import TranscriptDiffers, play_back
     from .transcript_server import Replay
+    from .virtual_clock import VirtualClock
 
 _HOMES = {
     "AnsweredRequest": "testing.scripted_answers",
@@ -32,6 +33,7 @@ _HOMES = {
     "Transcript": "testing.transcript",
     "TranscriptDiffers": "testing.transcript_playback",
     "UnexpectedQuestion": "testing.scripted_answers",
+    "VirtualClock": "testing.virtual_clock",
     "changes": "testing.interface_diff",
     "check_snapshot": "testing.snapshot",
     "interface": "testing.interface_reader",
@@ -53,6 +55,7 @@ __all__ = [
     "Transcript",
     "TranscriptDiffers",
     "UnexpectedQuestion",
+    "VirtualClock",
     "changes",
     "check_snapshot",
     "interface",

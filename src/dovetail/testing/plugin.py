@@ -8,6 +8,7 @@
         assert (await mcp_client.call("add", a=1, b=2)).data == 3
 
     def test_add_without_async(mcp_blocking): ...
+    async def test_report(mcp_client, mcp_clock): ...    # await mcp_clock.advance(3600)
 
     @pytest.mark.mcp(revisions="all")       # once a protocol revision
     @pytest.mark.mcp(transcript="a.jsonl")  # against the file; `--mcp-update` records it again
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from .scripted_answers import Script
     from .transcript import Transcript
     from .transcript_server import Replay
+    from .virtual_clock import VirtualClock
 
 _OWN = ("revision", "revisions", "transcript", "hide")
 _OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
@@ -68,8 +70,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run an async test that takes a client, unless another plugin runs it."""
-    if "mcp_client" not in pyfuncitem.funcargs or not inspect.iscoroutinefunction(pyfuncitem.obj):
+    """Run an async test that takes a client or a clock, unless another plugin runs it."""
+    if not {"mcp_client", "mcp_clock"} & pyfuncitem.funcargs.keys() or not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     import asyncio
 
@@ -135,6 +137,25 @@ def mcp_client(request: pytest.FixtureRequest, mcp_revision: str | None) -> Iter
 
 
 @pytest.fixture
+def mcp_clock(request: pytest.FixtureRequest) -> Iterator[VirtualClock]:
+    """The time of an async test, its client and the server under test: `await mcp_clock.advance(3600)`."""
+    from dovetail.server.app import Server
+
+    from .virtual_clock import VirtualClock
+
+    if not inspect.iscoroutinefunction(_function(request).obj):
+        raise pytest.UsageError("mcp_clock is for `async def` tests: threads have a time of their own")
+    server = _target(request)
+    if not isinstance(server, Server):
+        raise pytest.UsageError(f"mcp_clock is for servers in this process, as `Server` objects, not for {server!r}")
+    if "mcp_client" in request.fixturenames:
+        request.getfixturevalue("mcp_client")  # so that the clock runs before it and after it
+    clock = VirtualClock(server)
+    with _wrapped(request.node, lambda: clock):
+        yield clock
+
+
+@pytest.fixture
 def mcp_blocking(request: pytest.FixtureRequest, mcp_revision: str | None) -> Iterator[BlockingClient]:
     """A blocking client of the server under test."""
     from dovetail.client.client import Client
@@ -179,7 +200,7 @@ class _ClientSetup:
     """Target and options of a test's client, and the transcript of the test."""
 
     def __init__(self, request: pytest.FixtureRequest, revision: str | None) -> None:
-        given, options = _marked(request.node)
+        _, options = _marked(request.node)
         self.options: dict[str, Any] = {name: value for name, value in options.items() if name not in _OWN}
         self._transcript: Transcript | None = None
         self._replay: Replay | None = None
@@ -190,12 +211,7 @@ class _ClientSetup:
             self.options.update(request.getfixturevalue("mcp_script").options)
         if options.get("transcript") is not None:
             self._use(request, options)
-        if self._replay is not None:
-            self.target: Any = self._replay
-        elif given:
-            self.target = _find(given[0]) if isinstance(given[0], str) else given[0]
-        else:
-            self.target = request.getfixturevalue("mcp_server")
+        self.target: Any = _target(request) if self._replay is None else self._replay
 
     def finish(self) -> None:
         """After a successful test, save the transcript or check that the client followed it."""
@@ -229,6 +245,14 @@ def _marked(node: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         given = given or mark.args
         options = {**mark.kwargs, **options}
     return given, options
+
+
+def _target(request: pytest.FixtureRequest) -> Any:
+    """The server of a test: that of its marker, or of the fixture."""
+    given, _ = _marked(request.node)
+    if not given:
+        return request.getfixturevalue("mcp_server")
+    return _find(given[0]) if isinstance(given[0], str) else given[0]
 
 
 def _find(named: str) -> Any:

@@ -7,7 +7,8 @@ import contextlib
 from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING
 
-from dovetail.auth.errors import ClientNeeded, LoginNeeded
+from dovetail.auth.errors import ClientNeeded, LoginNeeded, LoginNotOffered
+from dovetail.protocol.errors import DovetailError
 from dovetail.transports.http.contract import HttpOptions
 from dovetail.userdata.folders import user_folder
 
@@ -57,14 +58,30 @@ class AutoLogin:
             if status != 401 or not _wants_token(headers):
                 return False
             if login_mode() == "never" and not self._has_login(url):
+                if not _names_metadata(headers) and not await self._offers_login(url):
+                    return False
                 raise _login_needed(url)
         try:
             return await (self._oauth or await self._choose(url)).refused(url, sent, status, headers)
+        except LoginNotOffered:
+            return False  # its response says what it wants, and a token can be given
         except ClientNeeded as problem:
             raise LoginNeeded(
                 f"{url} wants credentials, and no login there is possible without a client_id ({problem}): "
-                f"give them with auth=, or a client_id with `dovetail login {url} --client-id …`"
+                f"give a token with auth=, on the command line with --token-env, "
+                f"or a client_id with `dovetail login {url} --client-id …`"
             ) from problem
+
+    async def _offers_login(self, url: str) -> bool:
+        """True if the server has an authorization server, or may have one as far as can be seen."""
+        from dovetail.auth import discovery
+        from dovetail.runtime.oauth_http import OAuthHttp
+
+        try:
+            found = await OAuthHttp(url, self._options).run(discovery.discover(url))
+        except DovetailError:
+            return True
+        return not found.server.without_metadata
 
     def _has_login(self, url: str) -> bool:
         """True if there is a stored login at this server; without a store this costs one look at the disk."""
@@ -117,8 +134,16 @@ def _wants_token(headers: Mapping[str, str]) -> bool:
     return read(headers) is not NO_CHALLENGE
 
 
+def _names_metadata(headers: Mapping[str, str]) -> bool:
+    """True if the challenge says where the metadata of the server is, so that there is an authorization server."""
+    from dovetail.auth.challenge import read
+
+    return read(headers).resource_metadata is not None
+
+
 def _login_needed(url: str, account: str = "") -> LoginNeeded:
     words = f"dovetail login {url}" + (f" --account {account}" if account else "")
     return LoginNeeded(
-        f"{url} wants a login, and nobody is there to log in: do so once with `{words}`, or give credentials with auth="
+        f"{url} wants a login, and nobody is there to log in: do so once with `{words}`, or give a token with auth=, "
+        f"on the command line with --token-env"
     )

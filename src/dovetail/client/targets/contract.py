@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Protocol
 
-from dovetail.transports.base import Channel
+from dovetail.transports.base import MAX_RECEIVED, Channel
 
 
 class PausableTimeouts(Protocol):
@@ -25,16 +25,18 @@ class ServerTarget:
 
     key: Hashable | None = None
     """The key of the server in the era cache; None for a server that is not remembered."""
+    label = "The server"
+    """The name of the server in log messages."""
     restartable = False
     """True if each connection starts a new server process, so that one that has ended can be restarted."""
     legacy_sse = False
     """True if the server may speak HTTP+SSE; then there is `connect_legacy_sse`."""
 
-    async def connect(self) -> Channel:
-        """A new channel to the server."""
+    async def connect(self, max_message_bytes: int = MAX_RECEIVED) -> Channel:
+        """A new channel to the server, which accepts no longer message from it."""
         raise NotImplementedError
 
-    async def connect_legacy_sse(self) -> Channel:
+    async def connect_legacy_sse(self, max_message_bytes: int = MAX_RECEIVED) -> Channel:
         """A new channel over HTTP+SSE."""
         raise NotImplementedError
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from dovetail import __version__
 from dovetail.client.auth.auto_login import AutoLogin
 from dovetail.protocol.errors import LocalError
-from dovetail.transports.base import Channel
+from dovetail.transports.base import MAX_RECEIVED, Channel
 from dovetail.transports.http.contract import Auth, HttpClient, HttpOptions
 from dovetail.transports.http.requester import MAX_REFUSALS, HttpRequester, TokenAuth, check_user_headers
 
@@ -51,6 +51,7 @@ class HttpSettings:
     def __init__(
         self, headers: Mapping[str, str] | None, auth: Credentials | None, options: HttpOptions | None
     ) -> None:
+        self._given = (headers or {}, auth, options)
         self.headers = {"user-agent": f"dovetail/{__version__}", **check_user_headers(headers or {})}
         self.options = options or HttpOptions()
         has_authorization = "authorization" in self.headers
@@ -62,6 +63,13 @@ class HttpSettings:
             auth = TokenAuth(auth)
         self.auth = None if auth is None or auth is False else PausingAuth(auth)
 
+    def with_defaults(self, headers: Mapping[str, str]) -> HttpSettings:
+        """The same settings, with headers of a configuration where the caller gave no other value."""
+        own, auth, options = self._given
+        named = {name.lower() for name in own} | ({"authorization"} if auth is not None else set[str]())
+        more = {name: value for name, value in headers.items() if name.lower() not in named}
+        return HttpSettings({**more, **own}, auth, options)
+
 
 class HttpTarget(ServerTarget):
     """A server that speaks HTTP: Streamable HTTP, or HTTP+SSE (2024-11-05)."""
@@ -71,21 +79,22 @@ class HttpTarget(ServerTarget):
     def __init__(self, url: str, settings: HttpSettings) -> None:
         check_url(url)
         self._url = url.partition("#")[0]
+        self.label = _label(self._url)
         self._settings = settings
         self._client: HttpClient | None = None
         self.key = ("url", self._url)
 
-    async def connect(self) -> Channel:
+    async def connect(self, max_message_bytes: int = MAX_RECEIVED) -> Channel:
         """A channel over Streamable HTTP; the first request connects."""
         from dovetail.transports.http.client.channel import HttpChannel
 
-        return HttpChannel(self._requester())
+        return HttpChannel(self._requester(), max_message_bytes)
 
-    async def connect_legacy_sse(self) -> LegacySseChannel:
+    async def connect_legacy_sse(self, max_message_bytes: int = MAX_RECEIVED) -> LegacySseChannel:
         """A channel over HTTP+SSE, connected."""
         from dovetail.transports.legacy_sse import LegacySseChannel
 
-        channel = LegacySseChannel(self._requester())
+        channel = LegacySseChannel(self._requester(), max_message_bytes)
         await channel.connect()
         return channel
 
@@ -118,22 +127,23 @@ class WebSocketTarget(ServerTarget):
     def __init__(self, url: str, settings: HttpSettings) -> None:
         check_url(url)
         self._url = url.partition("#")[0]
+        self.label = _label(self._url)
         self._http_url = "http" + self._url[2:]
         """The URL of the server for authorization servers and proxies, which know no ws and wss."""
         self._settings = settings
         self.key = ("url", self._url)
 
-    async def connect(self) -> Channel:
+    async def connect(self, max_message_bytes: int = MAX_RECEIVED) -> Channel:
         """A channel over a new WebSocket; credentials that the server refuses are replaced, a few times."""
         from dovetail.transports.websocket import UpgradeRefused
 
         auth, refusals = self._settings.auth, 0
         if auth is None:
-            return await self._open({})
+            return await self._open({}, max_message_bytes)
         while True:
             granted = await auth.headers("GET", self._http_url)
             try:
-                channel = await self._open(granted)
+                channel = await self._open(granted, max_message_bytes)
             except UpgradeRefused as refusal:
                 refusals += 1
                 if refusal.status not in (401, 403) or refusals > MAX_REFUSALS:
@@ -144,7 +154,7 @@ class WebSocketTarget(ServerTarget):
                 auth.accepted(self._http_url, channel.headers)
                 return channel
 
-    async def _open(self, granted: Mapping[str, str]) -> WebSocketChannel:
+    async def _open(self, granted: Mapping[str, str], max_message_bytes: int) -> WebSocketChannel:
         from dovetail.transports.http.aiohttp_client import find_proxy
         from dovetail.transports.http.tls import tls_context
         from dovetail.transports.websocket import connect_websocket
@@ -156,8 +166,14 @@ class WebSocketTarget(ServerTarget):
             headers={**settings.headers, **granted},
             ssl=tls_context(options) if secure else None,
             proxy=find_proxy(options.proxy, self._http_url),
+            max_message=max_message_bytes,
             open_timeout=options.connect_timeout,
         )
+
+
+def _label(url: str) -> str:
+    """The name of a server in log messages: its URL without the query, which may hold a token."""
+    return f"The server at {url.partition('?')[0]}"
 
 
 def check_url(url: str) -> None:

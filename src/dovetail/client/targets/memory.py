@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from dovetail.protocol.errors import ConnectionLost
-from dovetail.transports.base import Channel
+from dovetail.transports.base import MAX_RECEIVED, Channel
 
 from .contract import ServerTarget
 
@@ -41,7 +41,7 @@ class MemoryTarget(ServerTarget):
         self._server = server
         self._serving: set[asyncio.Task[None]] = set()
 
-    async def connect(self) -> Channel:
+    async def connect(self, max_message_bytes: int = MAX_RECEIVED) -> Channel:
         """One end of a channel in memory, with the server at the other."""
         from dovetail.transports.memory import memory_pair
 
@@ -72,7 +72,7 @@ class ChannelTarget(ServerTarget):
     def __init__(self, channel: Channel) -> None:
         self._channel: Channel | None = channel
 
-    async def connect(self) -> Channel:
+    async def connect(self, max_message_bytes: int = MAX_RECEIVED) -> Channel:
         """The channel."""
         channel, self._channel = self._channel, None
         if channel is None:

@@ -6,7 +6,7 @@ import os
 import stat
 
 from dovetail.protocol.errors import LocalError
-from dovetail.transports.base import Channel
+from dovetail.transports.base import MAX_RECEIVED, Channel
 
 from .contract import ServerTarget
 
@@ -18,13 +18,14 @@ class UnixTarget(ServerTarget):
         if not path:
             raise LocalError("The path of the socket is missing")
         self._path = path
+        self.label = f"The server at unix:{path}"
         self.key = ("unix", os.path.abspath(path))
 
-    async def connect(self) -> Channel:
+    async def connect(self, max_message_bytes: int = MAX_RECEIVED) -> Channel:
         """A channel over a new connection."""
         from dovetail.transports.sockets import connect_unix
 
-        return await connect_unix(self._path)
+        return await connect_unix(self._path, max_line=max_message_bytes)
 
 
 class TcpTarget(ServerTarget):
@@ -41,13 +42,14 @@ class TcpTarget(ServerTarget):
         if host is None or port is None:
             raise LocalError(f"A TCP server is reached as tcp://host:port, not {url!r}")
         self._address = (host, port)
+        self.label = f"The server at tcp://{host}:{port}"
         self.key = ("tcp", *self._address)
 
-    async def connect(self) -> Channel:
+    async def connect(self, max_message_bytes: int = MAX_RECEIVED) -> Channel:
         """A channel over a new connection."""
         from dovetail.transports.sockets import connect_tcp
 
-        return await connect_tcp(*self._address)
+        return await connect_tcp(*self._address, max_line=max_message_bytes)
 
 
 def socket_path(target: str) -> str | None:
