@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from dovetail import lazily
 
 if TYPE_CHECKING:
+    from dovetail.config.entries import Input, Origin, ServerEntry
+    from dovetail.config.reader import read_config
     from dovetail.host.catalogue import HostPrompt, HostResource, HostTemplate, HostTool
     from dovetail.host.chat.chat import Chat
     from dovetail.host.chat.events import (
@@ -24,10 +26,8 @@ if TYPE_CHECKING:
         ToolStarted,
         TurnEnded,
     )
-    from dovetail.host.config.reader import read_config
     from dovetail.host.consent.definition_review import Withheld
     from dovetail.host.consent.user_prompts import HostElicitation
-    from dovetail.host.entries import Input, Origin, ServerEntry
     from dovetail.host.events import CallProgress, HostEvent, LogLine, ResourceChange, ServerStatus, TrafficLine
     from dovetail.host.host import Host
     from dovetail.host.limits import Limits
@@ -37,11 +37,14 @@ if TYPE_CHECKING:
     from dovetail.host.models.openai import OpenAIModel
     from dovetail.host.models.scripted import ScriptedModel, ScriptStep, ScriptToolUse
     from dovetail.host.models.usage import Usage
+    from dovetail.host.running_work import WorkInProgress
     from dovetail.host.secrets import Secrets
+    from dovetail.host.tasks.host_task import BackgroundResult, HostTask
 
 _HOMES = {
     "AnthropicModel": "host.models.anthropic",
     "Attached": "host.chat.events",
+    "BackgroundResult": "host.tasks.host_task",
     "CallProgress": "host.events",
     "Chat": "host.chat.chat",
     "ChatEvent": "host.chat.events",
@@ -51,9 +54,10 @@ _HOMES = {
     "HostEvent": "host.events",
     "HostPrompt": "host.catalogue",
     "HostResource": "host.catalogue",
+    "HostTask": "host.tasks.host_task",
     "HostTemplate": "host.catalogue",
     "HostTool": "host.catalogue",
-    "Input": "host.entries",
+    "Input": "config.entries",
     "Limits": "host.limits",
     "LinkedResource": "host.chat.events",
     "LogLine": "host.events",
@@ -61,13 +65,13 @@ _HOMES = {
     "ModelEvent": "host.models.contract",
     "ModelFailed": "host.models.errors",
     "OpenAIModel": "host.models.openai",
-    "Origin": "host.entries",
+    "Origin": "config.entries",
     "ResourceChange": "host.events",
     "ScriptStep": "host.models.scripted",
     "ScriptToolUse": "host.models.scripted",
     "ScriptedModel": "host.models.scripted",
     "Secrets": "host.secrets",
-    "ServerEntry": "host.entries",
+    "ServerEntry": "config.entries",
     "ServerStatus": "host.events",
     "TextDelta": "host.models.contract",
     "ToolFinished": "host.chat.events",
@@ -78,12 +82,14 @@ _HOMES = {
     "TurnEnded": "host.chat.events",
     "Usage": "host.models.usage",
     "Withheld": "host.consent.definition_review",
-    "read_config": "host.config.reader",
+    "WorkInProgress": "host.running_work",
+    "read_config": "config.reader",
 }
 
 __all__ = [
     "AnthropicModel",
     "Attached",
+    "BackgroundResult",
     "CallProgress",
     "Chat",
     "ChatEvent",
@@ -93,6 +99,7 @@ __all__ = [
     "HostEvent",
     "HostPrompt",
     "HostResource",
+    "HostTask",
     "HostTemplate",
     "HostTool",
     "Input",
@@ -120,6 +127,7 @@ __all__ = [
     "TurnEnded",
     "Usage",
     "Withheld",
+    "WorkInProgress",
     "read_config",
 ]
 

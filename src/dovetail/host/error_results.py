@@ -5,7 +5,7 @@ A call that was not made, as a result.
 
 from __future__ import annotations
 
-from dovetail.protocol.errors import ConnectionLost, DovetailError, Refused, Timeout
+from dovetail.protocol.errors import ConnectionLost, DovetailError, OutcomeUnknown, Refused, Timeout
 from dovetail.text.sanitize import clean_text
 from dovetail.types.content import Text
 from dovetail.types.tools import CallToolResult
@@ -19,8 +19,9 @@ MAX_WORDS = 4_000
 """Characters of an error, which may be a server's own words."""
 
 _ADVICE: tuple[tuple[type[DovetailError], str], ...] = (
-    (Refused, "Do not try this again by other means; ask the person how to go on."),
+    (Refused, "Do not try this again by other means; ask the user how to go on."),
     (Timeout, "It may still have had an effect; nobody knows."),
+    (OutcomeUnknown, "It may have had an effect. It was not repeated."),
     (ConnectionLost, "If it was under way, it may have had an effect; nobody knows. It was not repeated."),
 )
 

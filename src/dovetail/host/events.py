@@ -10,7 +10,7 @@ import msgspec
 from dovetail.host.servers.state import State
 
 EventKind: TypeAlias = Literal[
-    "status", "lists", "resource", "log", "progress", "question", "withdrawn", "definition", "config"
+    "status", "lists", "resource", "log", "progress", "question", "withdrawn", "definition", "config", "task"
 ]
 
 
@@ -57,6 +57,8 @@ class TrafficLine(msgspec.Struct, frozen=True, kw_only=True):
     message: bytes
     """JSON, cut off where it is very long."""
     size: int
+    tail: bytes = b""
+    """The end of a message that was cut off; some peers write the id of an answer there."""
 
 
 class CallProgress(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,7 +83,8 @@ class HostEvent(msgspec.Struct, frozen=True, kw_only=True):
     `detail` is by kind: status `ServerStatus`; lists "tools", "prompts", "resources", "templates" or
     "instructions"; resource
     `ResourceChange`; log `LogLine`; progress `CallProgress`; question and withdrawn the question, for elicitation a
-    `HostElicitation`; definition the `Withheld` that is new; config a text, or an error.
+    `HostElicitation`; definition the `Withheld` that is new; config a text, or an error; task the `HostTask` that
+    began or changed.
     """
 
     kind: EventKind
@@ -90,3 +93,4 @@ class HostEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 OnEvent: TypeAlias = Callable[[HostEvent], None]
+OnTraffic: TypeAlias = Callable[[TrafficLine], None]

@@ -12,15 +12,19 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
+from dovetail.config.entries import ServerEntry
 from dovetail.host.consent.consent import Consent
 from dovetail.host.consent.definition_review import DefinitionReview, Withheld, not_withheld
-from dovetail.host.consent.guarded_access import GuardedAccess
+from dovetail.host.consent.guarded_access import GuardedAccess, StartedTask
 from dovetail.host.consent.server_requests import OnContext, RequestContext, ServerRequestHandlers
 from dovetail.host.consent.user_prompts import OnHostElicit, UserPrompts
 from dovetail.host.models.contract import Model
 from dovetail.host.servers.controller import ControllerContext, ServerController
 from dovetail.host.servers.launcher import Launcher, OnAuth
 from dovetail.host.servers.supervisor import ChangeSignal, ServerSupervisor
+from dovetail.host.tasks.host_task import HostTask
+from dovetail.host.tasks.host_tasks import HostTasks, TasksContext
+from dovetail.host.tasks.saved_tasks import SavedTasks
 from dovetail.policy.approvals import Approvals
 from dovetail.policy.audit.log import Audit, Decider, Unrecorded
 from dovetail.policy.definitions import DefinitionKind
@@ -36,18 +40,17 @@ from dovetail.types.resources import ReadResourceResult
 from dovetail.types.tools import CallToolResult
 
 from .catalogue import Catalogue, HostPrompt, HostResource, HostTemplate, HostTool
-from .entries import ServerEntry
 from .error_results import error_result
-from .events import HostEvent, LogLine, OnEvent, ServerStatus, TrafficLine
+from .events import HostEvent, LogLine, OnEvent, OnTraffic, ServerStatus, TrafficLine
 from .limits import Limits
-from .running_work import RunningWork
+from .running_work import RunningWork, WorkInProgress
 
 if TYPE_CHECKING:
     from dovetail.client.completion import Reference
     from dovetail.host.chat.chat import Chat
-    from dovetail.host.config.file_watch import ConfigChange, ConfigWatch
+    from dovetail.host.config_watch import ConfigChange, ConfigWatch
     from dovetail.policy.approval_questions import OnApprove
-    from dovetail.policy.rules import Policy
+    from dovetail.policy.rules import Policy, Rule
 
     from .secrets import Secrets
 
@@ -75,6 +78,7 @@ class Host:
         on_approve: OnApprove | None = None,
         on_elicit: OnHostElicit | None = None,
         on_event: OnEvent | None = None,
+        on_traffic: OnTraffic | None = None,
         models: Sequence[Model] = (),
         roots: Sequence[str | os.PathLike[str]] = (),
         lock: str | os.PathLike[str] | None = None,
@@ -88,6 +92,7 @@ class Host:
         """Start nothing yet; `project` is the folder whose rules may tighten the policy."""
         self._limits = limits or Limits()
         self._on_event = on_event
+        self._on_traffic = on_traffic
         self._models, self._roots = tuple(models), tuple(roots)
         self._owns_audit = audit is None
         self._thread_pool = ThreadPool()
@@ -109,6 +114,16 @@ class Host:
         self._access = GuardedAccess(
             self._consent, self._review, self._switches, None if on_event is None else self._emit
         )
+        self._tasks = HostTasks(
+            TasksContext(
+                consent=self._consent,
+                saved_tasks=SavedTasks(home),
+                servers=self._servers,
+                change_signal=self._change_signal,
+                thread_pool=self._thread_pool,
+                emit=self._emit,
+            )
+        )
         self._watch: ConfigWatch | None = None
         self._warnings: tuple[str, ...] = ()
         self._reloading: asyncio.Task[None] | None = None
@@ -129,7 +144,7 @@ class Host:
         With `watch`, a change of the files is taken up while the host runs: only what changed restarts. Files that
         are `optional` count after the others, and need not be there yet.
         """
-        from dovetail.host.config.file_watch import ConfigWatch
+        from dovetail.host.config_watch import ConfigWatch
 
         if not files:
             raise LocalError('Name a configuration file, as in Host.from_config("mcp.json")')
@@ -158,6 +173,7 @@ class Host:
         for warning in self._warnings:
             self._emit(HostEvent(kind="config", detail=warning))
         self._warn_of_names()
+        await self._tasks.reattach()
         if self._watch is not None:
             self._reloading = asyncio.create_task(self._reload(self._watch), name="dovetail-config")
 
@@ -169,6 +185,8 @@ class Host:
             reloading.cancel()
             await asyncio.gather(reloading, return_exceptions=True)
         try:
+            # Before questions are withdrawn: a task that asks one waits for the next host.
+            await self._tasks.close()
             await self.stop()
             await self._controller.definitions.close()
         finally:
@@ -239,22 +257,28 @@ class Host:
         timeout: float | None = None,
         progress: OnProgress | None = None,
         check: bool = True,
+        confirmed: bool = False,
+        background_after: float | None = None,
         **named: Any,
     ) -> CallToolResult:
         """Call a tool by its name in the host's namespace; `Refused` when policy or user say no.
+
+        `confirmed` says that the user has just agreed to this call with these arguments, in your own form: they are
+        not asked again, and the audit log has it as their answer. A rule that denies the call still does.
+
+        A call that becomes a task is waited for, and the task is cancelled if the call is. With `background_after` the
+        wait ends after so many seconds: the result is then a `BackgroundResult`, and its `task` goes on.
 
         With `check` false refusals, lost connections and all other failures are results that say `is_error`, in words
         for a model. No call is ever made twice.
         """
         given = {**(arguments or {}), **named}
         try:
-            with self._running_work.piece(f"the call of {name!r}"):
-                tool = await self._find_tool(name)
-                server = self._servers[tool.server]
-                # The user may have withdrawn their trust in another process.
-                if server.status.trusted != (trusted := self._launcher.trusted(server.entry)):
-                    server.update(trusted=trusted)
-                result = await self._access.call_tool(tool, server, given, timeout, progress)
+            with (piece := self._running_work.piece(f"the call of {name!r}")):
+                result = await self._call(name, given, timeout, progress, confirmed)
+                if isinstance(result, StartedTask):
+                    task = await self._tasks.adopt(result, piece.number, in_background=background_after == 0)
+                    result = await self._tasks.wait(task, timeout, background_after)
         except DovetailError as problem:
             if check:
                 raise
@@ -262,6 +286,24 @@ class Host:
         if check and result.is_error:
             raise ToolFailed(name, result)
         return result
+
+    async def start(
+        self, name: str, arguments: Mapping[str, Any] | None = None, /, *, confirmed: bool = False, **named: Any
+    ) -> HostTask:
+        """Call a tool as `call` does, and return its task without waiting for the result.
+
+        A call that does not become a task is waited for, and the task that is returned has ended.
+        """
+        with self._running_work.piece(f"the call of {name!r}"):
+            outcome = await self._call(name, {**(arguments or {}), **named}, None, None, confirmed)
+            if isinstance(outcome, StartedTask):
+                return await self._tasks.adopt(outcome, None, in_background=True)
+        tool = await self._find_tool(name)
+        return self._tasks.ended(tool.server, tool.tool.name, outcome)
+
+    def tasks(self) -> list[HostTask]:
+        """Tasks that are running, and the latest that have ended, oldest first."""
+        return self._tasks.all()
 
     async def prompt(
         self, command: str | tuple[str, str], arguments: Mapping[str, str] | None = None
@@ -359,11 +401,38 @@ class Host:
         """
         await asyncio.gather(self._running_work.stop(), self._prompts.questions.stop())
 
+    def running(self) -> list[WorkInProgress]:
+        """The calls and other work that is running now, oldest first."""
+        return self._running_work.in_progress()
+
+    def cancel(self, number: int) -> bool:
+        """Cancel what `running` has under a number; the server is told. Whether it was still running."""
+        return self._running_work.cancel(number)
+
+    @property
+    def policy(self) -> Policy:
+        """The rules in force: those that were given, and those of the user's and the project's files."""
+        return self._consent.policy
+
+    def saved_answers(self) -> list[Rule]:
+        """Answers of the user that are remembered, as rules: for this session first, then for always."""
+        return self._consent.saved_rules()
+
     def chat(self, **options: Any) -> Chat:
         """A conversation with a model that may use the servers; the options are those of `Chat`."""
         from dovetail.host.chat.chat import Chat
 
         return Chat(self, **options)
+
+    async def _call(
+        self, name: str, given: dict[str, Any], timeout: float | None, progress: OnProgress | None, confirmed: bool
+    ) -> CallToolResult | StartedTask:
+        tool = await self._find_tool(name)
+        server = self._servers[tool.server]
+        # The user may have withdrawn their trust in another process.
+        if server.status.trusted != (trusted := self._launcher.trusted(server.entry)):
+            server.update(trusted=trusted)
+        return await self._access.call_tool(tool, server, given, timeout, progress, confirmed)
 
     def _server(self, key: str) -> ServerSupervisor:
         server = self._servers.get(key)
@@ -447,6 +516,7 @@ class Host:
             running_work=self._running_work,
             request_handlers=lambda key, identity: ServerRequestHandlers(key, identity, requests),
             emit=self._emit,
+            on_traffic=None if self._on_traffic is None else self._tell_traffic,
             limits=self._limits,
         )
 
@@ -520,3 +590,10 @@ class Host:
             self._on_event(event)
         except Exception:
             logger.exception("on_event failed")
+
+    def _tell_traffic(self, line: TrafficLine) -> None:
+        assert self._on_traffic is not None
+        try:
+            self._on_traffic(line)
+        except Exception:
+            logger.exception("on_traffic failed")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from dovetail.transports.base import MAX_RECEIVED
+
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Bounds for each server; the defaults suit a user at a terminal."""
@@ -16,6 +18,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     call_seconds: float = 60.0
     """Seconds that a call may be silent; progress renews it."""
 
+    max_message_bytes: int = MAX_RECEIVED
+    """Bytes of one message of a server."""
     max_items: int = 2_000
     max_pages: int = 200
     max_list_bytes: int = 4_000_000

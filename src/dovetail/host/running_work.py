@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import time
 from types import TracebackType
+
+import msgspec
 
 from dovetail.protocol.errors import Refused
 
@@ -15,11 +19,24 @@ class Stopped(Refused):
     """The user stopped it."""
 
 
+class WorkInProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """A call, or something else that a host is doing."""
+
+    number: int
+    """Of the host; it is used once."""
+    what: str
+    server: str = ""
+    """The key of the server that it works for, if it works for one."""
+    since: float
+    """Since when, in seconds since the epoch."""
+
+
 class RunningWork:
     """All running work; each piece runs in the task of its caller."""
 
     def __init__(self) -> None:
         self._pieces: set[_Piece] = set()
+        self._numbers = itertools.count(1)
         self._ended = asyncio.Event()
 
     def __len__(self) -> int:
@@ -27,7 +44,23 @@ class RunningWork:
 
     def piece(self, what: str, server: str = "") -> _Piece:
         """A piece of work, for as long as the `with` lasts; what it is stopped with comes out of that."""
-        return _Piece(self._pieces, self._ended, what, server)
+        return _Piece(self._pieces, self._ended, what, server, next(self._numbers))
+
+    def in_progress(self) -> list[WorkInProgress]:
+        """The work that is running now, oldest first."""
+        pieces = sorted(self._pieces, key=lambda piece: piece.number)
+        return [
+            WorkInProgress(number=each.number, what=each.what, server=each.server, since=each.since) for each in pieces
+        ]
+
+    def cancel(self, number: int) -> bool:
+        """Stop one piece of work; whether there was such a piece."""
+        here = asyncio.current_task()
+        return any(
+            piece.stop(Stopped(f"The user stopped {piece.what}"), here)
+            for piece in list(self._pieces)
+            if piece.number == number
+        )
 
     async def stop(self) -> None:
         """Stop everything but the task that asks for it, and wait, within bounds, until it has stopped."""
@@ -52,13 +85,15 @@ class RunningWork:
 class _Piece:
     """Cancels the task that it runs in when it is stopped, and takes that back at its end, as a timeout does."""
 
-    __slots__ = ("_before", "_ended", "_pieces", "_problem", "_task", "server", "what")
+    __slots__ = ("_before", "_ended", "_pieces", "_problem", "_task", "number", "server", "since", "what")
 
-    def __init__(self, pieces: set[_Piece], ended: asyncio.Event, what: str, server: str) -> None:
+    def __init__(self, pieces: set[_Piece], ended: asyncio.Event, what: str, server: str, number: int) -> None:
         self._pieces = pieces
         self._ended = ended
         self.what = what
         self.server = server
+        self.number = number
+        self.since = time.time()
         self._problem: Exception | None = None
         self._before = 0
         self._task: asyncio.Task[object] | None = None

@@ -7,20 +7,20 @@ import inspect
 import os
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import TypeAlias
 
-import msgspec
-
 from dovetail.client.auth.token_store import TokenStore, default_tokens
-from dovetail.host.config.variables import INPUT
-from dovetail.policy.launch import LaunchSpec
+from dovetail.config.entries import IN_CODE, Input, ServerEntry
+from dovetail.config.files import home_of, user_files
+from dovetail.config.launch_spec import LaunchSpec, fill_inputs
 from dovetail.protocol.errors import LocalError
-
-from .entries import Input, ServerEntry
 
 OnInput: TypeAlias = "Callable[[str, Input], str | Awaitable[str | None] | None]"
 """Asks the user for a value: the server's key, and what is wanted; None where they give none."""
 
+FILES_VARIABLE = "DOVETAIL_INPUT_FILES"
+"""Environment variable with the absolute paths of files whose inputs other variables may fill."""
 PURPOSE = "inputs"
 """The store of these values among the user's."""
 
@@ -32,7 +32,7 @@ class MissingSecret(LocalError):
         about = f" ({wanted.description})" if wanted.description else ""
         super().__init__(
             f"The server {server!r} needs a value for {wanted.id!r}{about}, see {wanted.origin}: "
-            f"`dovetail enable {server} --ask` asks for it, or set {variable_for(wanted)}"
+            f"`dovetail enable {server} --ask` asks for it, or set {variables_for(wanted)}"
         )
         self.server = server
         self.input = wanted
@@ -41,7 +41,9 @@ class MissingSecret(LocalError):
 class Secrets:
     """Values of inputs, by the file that names them: another file's input of the same name is another one.
 
-    A variable `DOVETAIL_INPUT_…` goes before what is kept, for machines where nobody can be asked.
+    A variable `DOVETAIL_INPUT_…` goes before what is kept, for machines where nobody can be asked. It counts for the
+    user's own files and for those that `DOVETAIL_INPUT_FILES` lists: any other file could name an input as another
+    one does, and be given its value.
     """
 
     def __init__(
@@ -61,11 +63,11 @@ class Secrets:
         if entry.spec is None:
             raise LocalError(f"The server {entry.key!r} cannot be started: {entry.problem}")
         values = {wanted.id: await self._value(entry.key, wanted) for wanted in entry.inputs}
-        return _filled(entry.spec, values)
+        return fill_inputs(entry.spec, values)
 
     async def known(self, wanted: Input) -> str | None:
         """The value of an input, if there is one without asking."""
-        named = self._environ.get(variable_for(wanted))
+        named = self._environ.get(variable_for(wanted)) if _is_filled_by_variable(wanted, self._environ) else None
         if named is not None:
             if not _fits(wanted, named):
                 raise LocalError(f"{variable_for(wanted)} is to be one of {', '.join(wanted.options)}")
@@ -107,6 +109,22 @@ def variable_for(wanted: Input) -> str:
     return "DOVETAIL_INPUT_" + re.sub(r"[^A-Z0-9]+", "_", wanted.id.upper())
 
 
+def variables_for(wanted: Input, environ: Mapping[str, str] = os.environ) -> str:
+    """The variables to set for an input, in words."""
+    if _is_filled_by_variable(wanted, environ):
+        return variable_for(wanted)
+    return f"{variable_for(wanted)} and {FILES_VARIABLE}={wanted.origin.file}"
+
+
+def _is_filled_by_variable(wanted: Input, environ: Mapping[str, str]) -> bool:
+    if wanted.origin == IN_CODE:
+        return True
+    listed = [path for path in environ.get(FILES_VARIABLE, "").split(os.pathsep) if os.path.isabs(path)]
+    own = (str(each.path) for each in user_files(Path(home_of(environ)), environ=environ))
+    file = os.path.realpath(wanted.origin.file)
+    return any(os.path.realpath(path) == file for path in (*listed, *own))
+
+
 def _name(wanted: Input) -> str:
     # By any of its paths it is the same file.
     return f"{wanted.id} {os.path.realpath(wanted.origin.file)}"
@@ -114,17 +132,3 @@ def _name(wanted: Input) -> str:
 
 def _fits(wanted: Input, value: str) -> bool:
     return not wanted.options or value in wanted.options
-
-
-def _filled(spec: LaunchSpec, values: Mapping[str, str]) -> LaunchSpec:
-    def fill(text: str) -> str:
-        return INPUT.sub(lambda match: values[match[1]], text)
-
-    return msgspec.structs.replace(
-        spec,
-        command=tuple(map(fill, spec.command)),
-        env={name: fill(value) for name, value in spec.env.items()},
-        cwd=None if spec.cwd is None else fill(spec.cwd),
-        url=None if spec.url is None else fill(spec.url),
-        headers={name: fill(value) for name, value in spec.headers.items()},
-    )

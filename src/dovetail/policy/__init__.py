@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from dovetail import lazily
 
 if TYPE_CHECKING:
+    from dovetail.config.launch_spec import LaunchSpec
     from dovetail.policy.actions import Action, Decision
     from dovetail.policy.approval_questions import (
         CallQuestion,
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from dovetail.policy.conditions import Equals, Like, OneOf, Outside, Under
     from dovetail.policy.definitions import Definition
     from dovetail.policy.inspection.inspector import Concern, Inspector
-    from dovetail.policy.launch import LaunchSpec
     from dovetail.policy.policy_file import build_policy
     from dovetail.policy.rules import Policy, Rule
 
@@ -47,7 +47,7 @@ _HOMES = {
     "Equals": "policy.conditions",
     "Inspector": "policy.inspection.inspector",
     "LaunchQuestion": "policy.approval_questions",
-    "LaunchSpec": "policy.launch",
+    "LaunchSpec": "config.launch_spec",
     "Like": "policy.conditions",
     "No": "policy.approval_questions",
     "OneOf": "policy.conditions",

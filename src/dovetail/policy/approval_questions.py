@@ -7,9 +7,10 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from dovetail.config.launch_spec import LaunchSpec
 from dovetail.types.client_features import CreateMessageParams, CreateMessageResult
 
-from .launch import LaunchSpec
+from .launch import launch_changes
 
 Remember: TypeAlias = Literal["once", "session", "always"]
 
@@ -23,6 +24,11 @@ class LaunchQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """The file and line that it stands in."""
     before: LaunchSpec | None = None
     """The launch that was approved earlier, if it has changed since."""
+
+    @property
+    def changes(self) -> list[str]:
+        """The changes since the earlier approval, a sentence each."""
+        return [] if self.before is None else launch_changes(self.before, self.spec)
 
 
 class CallQuestion(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +77,8 @@ class DefinitionQuestion(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     difference: str
     """A readable diff against what was approved; all of it as new where there was nothing."""
+    status: Literal["new", "changed", "same"] = "changed"
+    """Compared with what was approved; it is "same" if it is asked about for its concerns alone."""
     concerns: tuple[str, ...] = ()
     """Warnings about it, in words."""
 

@@ -8,10 +8,10 @@ from typing import TypeAlias
 
 import msgspec
 
-from dovetail.text.redact import redact
+from dovetail.config.launch_spec import LaunchSpec
 from dovetail.userdata.folders import user_folder
 
-from .launch import LaunchSpec, without_secrets
+from .launch import redacted_spec
 from .user_file import UserFile
 
 FILE = "approvals.json"
@@ -33,7 +33,10 @@ _Known: TypeAlias = dict[str, list[Approval]]
 
 
 class Approvals:
-    """A file in the user's own folder, so that no project can approve itself."""
+    """A file in the user's own folder, so that no project can approve itself.
+
+    A launch is what `resolve_launch` gives: its program and the content of its files are part of what is approved.
+    """
 
     def __init__(self, folder: Path | None = None) -> None:
         self._file = UserFile[_Known]((folder or user_folder()) / FILE, _Known, {})
@@ -54,7 +57,7 @@ class Approvals:
         def added(known: _Known) -> _Known:
             old = known.get(server, [])
             trusted = any(one.trusted for one in old if one.digest == spec.digest)
-            fresh = Approval(digest=spec.digest, spec=_without_secrets(spec), at=now, trusted=trusted)
+            fresh = Approval(digest=spec.digest, spec=redacted_spec(spec), at=now, trusted=trusted)
             rest = [one for one in old if one.digest != spec.digest]
             return {**known, server: [fresh, *rest][:MAX_EACH]}
 
@@ -92,8 +95,3 @@ class Approvals:
             if approval.digest == digest:
                 return approval
         return None
-
-
-def _without_secrets(spec: LaunchSpec) -> LaunchSpec:
-    kept = msgspec.convert(redact(msgspec.to_builtins(spec)), LaunchSpec)
-    return msgspec.structs.replace(kept, command=tuple(without_secrets(spec.command)))

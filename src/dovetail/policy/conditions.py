@@ -8,10 +8,13 @@ denies only a possibility, so that what is unclear is always decided the stricte
 | all pass                               | matches                         | matches                                  |
 | some pass                              | does not match                  | matches                                  |
 | none passes                            | does not match                  | does not match                           |
-| one passes in another form (`file:` …) | does not match                  | matches                                  |
+| one passes in another form (see below) | does not match                  | matches                                  |
 | one passes inside a list or an object  | does not match                  | matches                                  |
 | nothing is there                       | does not match                  | matches only `Outside`                   |
 | too many values to look at             | does not match                  | matches                                  |
+
+Other forms of a path are: a `file:` URI, `~`, a variable, quotes or blanks around it, percent-encoding, compatibility
+characters such as fullwidth letters (NFKC), and a NUL in it. Other texts have NFKC only.
 """
 
 from __future__ import annotations
@@ -105,6 +108,10 @@ Condition: TypeAlias = Equals | OneOf | Like | Under | Outside
 
 ABSENT = object()
 """Stands for a value that an item of a `*` does not have."""
+_MOST_FORMS = 50
+"""Forms of a path that are looked at; one that is quoted, encoded and wrapped more often is taken for the worst."""
+_MOST_CHARACTERS = 65_536
+"""Characters of a path that are looked at: no system opens a longer one."""
 _MOST_INNER = 10_000
 """Values within a value that are looked at; one that has more is taken for the worst."""
 
@@ -139,15 +146,40 @@ def _may_hold(condition: Condition, value: Any) -> bool:
 
 
 def _may_be_under(condition: Under, value: str) -> bool:
-    text = value.strip()
+    """True if a value is under the folder in one of the forms that a server may read it in, or has too many forms."""
+    forms, looked = [value.strip()[:_MOST_CHARACTERS]], 0
+    seen = set(forms)
+    while forms:
+        text = forms.pop()
+        looked += 1
+        if looked > _MOST_FORMS:
+            return True
+        if os.path.isabs(text):
+            if condition.holds(text):
+                return True
+        elif ".." in text.replace("\\", "/").split("/"):
+            return True  # only the server knows what it is relative to; with `..` it leads everywhere
+        fresh = {form for form in _other_forms(text) if form not in seen}
+        seen |= fresh
+        forms.extend(fresh)
+    return False
+
+
+def _other_forms(text: str) -> Iterator[str]:
+    """The other forms in which programs may read a path; each of them may have further ones."""
+    yield text.strip().strip("\"'`").strip()
+    yield unicodedata.normalize("NFKC", text)
+    if "%" in text:
+        yield unquote(text)
+    if "\0" in text:
+        yield text.partition("\0")[0]  # the end of a text in C
+        yield text.replace("\0", "")
     if text[:5].lower() == "file:":
-        text = unquote(urlsplit(text).path) if _is_uri(text) else text[5:]
+        yield unquote(urlsplit(text).path) if _is_uri(text) else text[5:]
     if text.startswith("~"):
-        text = os.path.expanduser(text)
-    if os.path.isabs(text):
-        return condition.holds(text)
-    # Only the server knows what it is relative to; with `..` it leads everywhere.
-    return ".." in text.replace("\\", "/").split("/")
+        yield os.path.expanduser(text)
+    if "$" in text:
+        yield os.path.expandvars(text)
 
 
 def _is_uri(text: str) -> bool:

@@ -69,6 +69,8 @@ def difference(before: Definition | None, after: Definition | None) -> str:
     import difflib
 
     old, new = _lines(before), _lines(after)
+    if before is None:
+        return "\n".join(["+++ new", *(f"+{line}" for line in new)])
     if len(old) + len(new) > MAX_COMPARED:
         return "\n".join(["--- approved", "+++ now", *(f"-{line}" for line in old), *(f"+{line}" for line in new)])
     return "\n".join(difflib.unified_diff(old, new, "approved", "now", lineterm="", n=2))

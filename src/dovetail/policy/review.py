@@ -34,6 +34,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
             kind=self.definition.kind,
             name=self.definition.name,
             difference=self.difference,
+            status="changed" if self.status == "gone" else self.status,
             concerns=self.concerns,
         )
 

@@ -34,7 +34,7 @@ _SUBJECTS: Mapping[str, str] = MappingProxyType(
         "sampling": "questions to a model by",
         "sampling-answer": "a model's answers to",
         "context": "more of the conversation for",
-        "elicitation": "questions to the person by",
+        "elicitation": "questions to the user by",
         "roots": "folders named to",
         "definition": "changed definitions of",
         "*": "everything of",

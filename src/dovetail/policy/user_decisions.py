@@ -102,6 +102,14 @@ class SavedAnswers:
         self._session = _index(answer for kept in self._session.values() for answer in kept if stays(answer))
         self._file.change(lambda known: [answer for answer in known if stays(answer)])
 
+    def all(self) -> list[Rule]:
+        """Everything that is remembered, as rules: for the session first, then for always."""
+        session = [answer for kept in self._session.values() for answer in kept]
+        return [
+            *(answer.rule("answered for this session") for answer in session),
+            *(answer.rule("answered for always") for answer in self.always()),
+        ]
+
     def always(self) -> list[SavedAnswer]:
         """Everything that holds for always."""
         return list(self._file.read())

@@ -9,6 +9,7 @@ from dovetail.host.catalogue import HostResource
 from dovetail.host.models.content_blocks import Plain, plain
 from dovetail.protocol.errors import DovetailError
 from dovetail.text.sanitize import clean_text
+from dovetail.text.token_estimate import CHARACTERS, estimated_tokens
 from dovetail.types.content import Embedded, SamplingContent, Text
 from dovetail.types.resources import ReadResourceResult
 
@@ -16,7 +17,6 @@ from .events import Attached, LinkedResource
 from .provenance import MAX_BYTES, framed, limited
 
 IMAGE_TOKENS = 1_500
-CHARACTERS = 4
 
 Picked: TypeAlias = HostResource | LinkedResource | tuple[str, str]
 """A resource: from a list, from a link, or by server and URI."""
@@ -28,15 +28,6 @@ class ResourceReader(Protocol):
     async def resources(self) -> Sequence[HostResource]: ...
 
     async def read(self, server: str, uri: str) -> ReadResourceResult: ...
-
-
-def estimated_tokens(text: str) -> int:
-    """About how many tokens a text has: a fourth of its bytes in UTF-8, rounded up.
-
-    English has about four letters a token; scripts with three bytes a letter have about one token for each letter
-    or somewhat less. No tokenizer is asked: each model has another one.
-    """
-    return -(-len(text.encode("utf-8", "replace")) // CHARACTERS)
 
 
 def resource_key(picked: Picked) -> tuple[str, str]:

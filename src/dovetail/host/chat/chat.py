@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TypeAlias
 
 from dovetail.host.models.contract import Model
 from dovetail.host.models.select_model import find_model, select_model
+from dovetail.host.tasks.host_task import HostTask
 from dovetail.protocol.errors import LocalError
 from dovetail.protocol.sampling import check_conversation
 from dovetail.types.client_features import ModelPreferences, SamplingMessage
@@ -17,7 +19,7 @@ from dovetail.types.prompts import PromptMessage
 from .attachments import Attachments, Picked, by_priority, resource_key
 from .event_queue import EventQueue
 from .events import Attached, ChatEvent, ChatLimits, LinkedResource, TurnEnded
-from .provenance import prompt_messages, system_prompt
+from .provenance import ended_task, prompt_messages, system_prompt
 from .sampling_context import context_for
 from .turn import ChatHost, Turn
 
@@ -43,8 +45,12 @@ class Chat:
         limits: ChatLimits | None = None,
         attach_above: float | None = None,
         messages: Iterable[SamplingMessage] = (),
+        owners: Mapping[str, str] | None = None,
     ) -> None:
-        """`attach_above` attaches resources of at least that priority, from 0 to 1, to the first message."""
+        """`attach_above` attaches resources of at least that priority, from 0 to 1, to the first message.
+
+        `messages` and `owners` of an earlier chat continue it.
+        """
         self.limits = limits or ChatLimits()
         if self.limits.rounds < 1:
             raise LocalError("A chat needs at least one round")
@@ -58,13 +64,26 @@ class Chat:
         self._attach_above = attach_above
         self._attached: set[tuple[str, str]] = set()
         self._searching = False
-        self._owners: dict[str, str] = {}
+        self._owners: dict[str, str] = dict(owners or {})
+        self._background: list[HostTask] = []
+        """Tasks of this conversation that go on, or whose end the model was not told of yet."""
         self._running_work: asyncio.Task[None] | None = None
 
     @property
     def model(self) -> str:
         """The name of the model that answers."""
         return self._model.name
+
+    @property
+    def owners(self) -> Mapping[str, str]:
+        """The servers whose tools were used, by the ids of the uses; to be kept together with `messages`."""
+        return MappingProxyType(self._owners)
+
+    @property
+    def context_window(self) -> int | None:
+        """The number of tokens that the model can read, if it is known."""
+        window = getattr(self._model, "context_window", None)
+        return window if isinstance(window, int) else None
 
     def use(self, model: str | Model) -> None:
         """Have another model answer from the next turn on."""
@@ -88,6 +107,7 @@ class Chat:
             self.limits,
             outbox.put,
             owners=self._owners,
+            background=self._background,
             searching=self._searching,
         )
         task = self._running_work = asyncio.create_task(
@@ -98,7 +118,7 @@ class Chat:
             async for event in outbox:
                 yield event
             if task.cancelled():
-                yield TurnEnded(reason="stopped", usage=turn.usage)
+                yield TurnEnded(reason="stopped", usage=turn.usage, last=turn.last_usage)
             elif (problem := task.exception()) is not None:
                 raise problem
         finally:
@@ -118,7 +138,7 @@ class Chat:
         self, turn: Turn, words: Words, attach: Sequence[Picked], server: str | None, outbox: EventQueue
     ) -> None:
         said = _said(words, server, self.limits.result)
-        attached = await self._attach(attach, outbox)
+        attached = [*self._ended_tasks(), *await self._attach(attach, outbox)]
         if attached:
             said.insert(0, SamplingMessage(role="user", content=attached))
         self.messages += _joined(said)
@@ -142,6 +162,12 @@ class Chat:
                 if resource_key(item) not in self._attached:
                     await attaching.offer(item)
         return attaching.blocks
+
+    def _ended_tasks(self) -> list[SamplingContent]:
+        """The results of tasks that ended since the model was last told of them."""
+        ended = [task for task in self._background if task.is_ended]
+        self._background[:] = [task for task in self._background if not task.is_ended]
+        return [block for task in ended for block in ended_task(task, self.limits.result)]
 
     def _prompt(self) -> str:
         return system_prompt(self._system, self._host.instructions(), self.limits.instructions)

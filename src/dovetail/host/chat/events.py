@@ -62,6 +62,8 @@ class ToolFinished(msgspec.Struct, frozen=True, kw_only=True):
     result: CallToolResult
     refused: bool = False
     """Policy or user said no; no server saw the call."""
+    task: int | None = None
+    """The number of the task that the call has become, if it goes on in the background."""
     links: tuple[LinkedResource, ...] = ()
 
 
@@ -75,6 +77,8 @@ class TurnEnded(msgspec.Struct, frozen=True, kw_only=True):
     reason: EndReason
     usage: Usage | None = None
     """Of the whole turn, where the model's endpoint says."""
+    last: Usage | None = None
+    """Of the last answer alone: its tokens are the size of the conversation."""
     stop_reason: str | None = None
     """In the model's own words."""
 
@@ -100,5 +104,7 @@ class ChatLimits(msgspec.Struct, frozen=True, kw_only=True):
     """With more than these, the model searches for tools."""
     tokens: int = 4_096
     """That the model may write in one answer."""
+    task_seconds: float = 15.0
+    """Seconds that a turn waits for a call that became a task; after them the task goes on in the background."""
     attached: int = 8_000
     """Tokens of attached resources in one message, by the estimate."""

@@ -11,24 +11,23 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-import msgspec
-
 from dovetail.host.catalogue import HostResource, HostTool
 from dovetail.host.error_results import RefusedResult
 from dovetail.host.models.contract import Model, TextDelta
 from dovetail.host.models.stream_answer import stream_answer
 from dovetail.host.models.usage import Usage, usage_of
+from dovetail.host.tasks.host_task import BackgroundResult, HostTask
 from dovetail.protocol.errors import DovetailError, InvalidAnswer, LocalError
 from dovetail.protocol.sampling import blocks_of
 from dovetail.runtime.pending_requests import OnProgress
 from dovetail.text.sanitize import clean, clean_text
 from dovetail.types.client_features import CreateMessageParams, CreateMessageResult, SamplingMessage, ToolChoice
-from dovetail.types.content import Content, ResourceLink, SamplingContent, Text, ToolResultContent, ToolUse
+from dovetail.types.content import ResourceLink, SamplingContent, Text, ToolResultContent, ToolUse
 from dovetail.types.resources import ReadResourceResult
 from dovetail.types.tools import CallToolResult
 
 from .events import ChatEvent, ChatLimits, EndReason, LinkedResource, ToolFinished, ToolProgress, ToolStarted, TurnEnded
-from .provenance import clean_link, for_model, for_person
+from .provenance import clean_link, contents_of, for_model, for_person
 from .tool_search import LocalResult, ServerToolCall, ToolSearch
 
 STOPPED = "[Stopped before there was a result; it may have had an effect all the same.]"
@@ -62,6 +61,7 @@ class ChatHost(Protocol):
         *,
         progress: OnProgress | None = None,
         check: bool = True,
+        background_after: float | None = None,
     ) -> CallToolResult: ...
 
 
@@ -78,9 +78,10 @@ class Turn:
         emit: Callable[[ChatEvent], None],
         *,
         owners: dict[str, str],
+        background: list[HostTask],
         searching: bool = False,
     ) -> None:
-        """`owners` is told whose tools are used, by the ids of the uses."""
+        """`owners` is told whose tools are used, by the ids of the uses; `background` has tasks that go on."""
         self._host = host
         self._model = model
         self._messages = messages
@@ -88,6 +89,7 @@ class Turn:
         self._limits = limits
         self._emit = emit
         self._owners = owners
+        self._background = background
         self._calls_left = limits.calls
         self._results_left = limits.results
         self._output_left = limits.output
@@ -95,6 +97,7 @@ class Turn:
         self.searching = searching
         """The tools were too many to be listed; it stays so, to keep what is offered steady."""
         self.usage: Usage | None = None
+        self.last_usage: Usage | None = None
         self.links: list[LinkedResource] = []
 
     async def run(self) -> None:
@@ -116,7 +119,7 @@ class Turn:
         raise LocalError("A turn needs at least one round")
 
     def _end(self, reason: EndReason, stop_reason: str | None = None) -> None:
-        self._emit(TurnEnded(reason=reason, usage=self.usage, stop_reason=stop_reason))
+        self._emit(TurnEnded(reason=reason, usage=self.usage, last=self.last_usage, stop_reason=stop_reason))
 
     async def _toolbox(self) -> ToolSearch:
         tools = await self._host.tools()
@@ -155,6 +158,7 @@ class Turn:
     def _cleaned_answer(self, answer: CreateMessageResult, *, streamed: bool) -> CreateMessageResult:
         if (used := usage_of(answer)) is not None:
             self.usage = used + (self.usage or Usage())
+            self.last_usage = used
         blocks: list[SamplingContent] = []
         for block in blocks_of(answer.content):
             if isinstance(block, Text):
@@ -226,6 +230,7 @@ class Turn:
                     tool=tool,
                     result=for_person(result, self._limits.result),
                     refused=isinstance(result, RefusedResult),
+                    task=result.task.number if isinstance(result, BackgroundResult) else None,
                     links=tuple(links),
                 )
             )
@@ -241,7 +246,16 @@ class Turn:
 
         async with self._side_by_side:
             try:
-                return await self._host.call(meaning.tool.name, meaning.arguments, progress=progress, check=False)
+                result = await self._host.call(
+                    meaning.tool.name,
+                    meaning.arguments,
+                    progress=progress,
+                    check=False,
+                    background_after=self._limits.task_seconds,
+                )
+                if isinstance(result, BackgroundResult):
+                    self._background.append(result.task)
+                return result
             except DovetailError as problem:
                 return CallToolResult(content=[Text(text=f"The call failed: {problem}")], is_error=True)
             except Exception:
@@ -249,10 +263,10 @@ class Turn:
                 return CallToolResult(content=[Text(text="The call failed within the host.")], is_error=True)
 
     def _attributed(self, use: ToolUse, server: str, tool: str, result: CallToolResult) -> ToolResultContent:
-        if isinstance(result, RefusedResult):
+        if isinstance(result, RefusedResult | BackgroundResult):
             return _result(use, result)
         room = max(min(self._limits.result, self._results_left), 0)
-        content = for_model(server, tool, _contents(result), room)
+        content = for_model(server, tool, contents_of(result), room)
         self._results_left -= sum(len(block.text) for block in content if isinstance(block, Text))
         return ToolResultContent(tool_use_id=use.id, content=content, is_error=result.is_error)
 
@@ -262,13 +276,6 @@ def _called(use: ToolUse, meaning: ServerToolCall | LocalResult) -> tuple[str, s
     tool = meaning.tool if isinstance(meaning, ServerToolCall) else None
     names = (use.name, "", use.name) if tool is None else (tool.name, tool.server, tool.tool.name)
     return clean_text(names[0][:200]), clean_text(names[1]), clean_text(names[2][:200])
-
-
-def _contents(result: CallToolResult) -> Sequence[Content]:
-    """Content blocks of a result: the structured content only where there is no other."""
-    if result.content or result.structured_content is msgspec.UNSET:
-        return result.content
-    return [Text(text=msgspec.json.encode(result.structured_content).decode())]
 
 
 def _result(use: ToolUse, result: CallToolResult) -> ToolResultContent:

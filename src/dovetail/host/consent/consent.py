@@ -13,7 +13,7 @@ import msgspec
 from dovetail.policy.actions import Action, Decision, Verdict
 from dovetail.policy.approval_questions import Question, Yes
 from dovetail.policy.audit.log import Audit, AuditEvent, Decider
-from dovetail.policy.rules import Policy, stricter
+from dovetail.policy.rules import Policy, Rule, stricter
 from dovetail.policy.user_decisions import Said, SavedAnswers
 from dovetail.protocol.errors import DovetailError, Refused
 from dovetail.runtime.thread_pool import ThreadPool
@@ -33,7 +33,7 @@ _DESCRIPTIONS = {
     "sampling": "let {server} ask a model",
     "sampling-answer": "let {server} see what the model said",
     "context": "let {server} see more of the conversation",
-    "elicitation": "let {server} ask the person",
+    "elicitation": "let {server} ask the user",
     "roots": "let {server} know of the folders",
     "definition": "take up what {server} says of {name}",
 }
@@ -73,6 +73,10 @@ class Consent:
         """The decision of the rules and the user's saved answers."""
         return self.policy.decide(action, self._saved_answers.answers(action))
 
+    def saved_rules(self) -> list[Rule]:
+        """The user's saved answers as rules: for the session first, then for always."""
+        return self._saved_answers.all()
+
     async def record(self, event: AuditEvent, action: Action, by: Decider | None, rule: str, **details: Any) -> None:
         """Write a decision to the audit log before it takes effect; `Unrecorded` where that cannot be done."""
         if self._audit is not None:
@@ -92,11 +96,13 @@ class Consent:
             self._audit.hide(values)
 
     async def authorize(
-        self, action: Action, question: Callable[[str], Question], at_least: Verdict = "allow"
+        self, action: Action, question: Callable[[str], Question], at_least: Verdict = "allow", confirmed: bool = False
     ) -> Permission:
         """Obtain permission for an action from the rules or the user; raises `Refused`.
 
         `question` is made of the rule that wants it asked. With `at_least` it is asked even where the rules allow it.
+        With `confirmed` the user has just agreed to exactly this action: they are not asked again, and only a rule
+        that denies it still matters.
         """
         decision = self.decide(action)
         verdict = stricter(decision.verdict, at_least)
@@ -105,6 +111,9 @@ class Consent:
         if verdict == "deny":
             why = f"The policy does not allow me to {_describe(action)}"
             raise await self.refuse(action, "policy", decision.rule, why)
+        if confirmed:
+            await self.record("answer", action, "person", decision.rule, answer="yes", remember="once")
+            return Permission(by="person", rule=decision.rule)
         if not self._prompts.approves:
             why = f"{NOBODY} whether to {_describe(action)}: give the host on_approve, or a rule that allows it"
             raise await self.refuse(action, "nobody", decision.rule, why)

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import msgspec
 
@@ -21,19 +21,23 @@ from dovetail.host.events import CallProgress, HostEvent, OnEvent
 from dovetail.host.servers.bounded_client import BoundedClient, ServerFeatures
 from dovetail.host.servers.connected_server import ConnectedServer
 from dovetail.host.servers.supervisor import ServerSupervisor
-from dovetail.policy.actions import Action
+from dovetail.policy.actions import Action, Verdict
 from dovetail.policy.approval_questions import CallQuestion
 from dovetail.policy.audit.log import Unrecorded
 from dovetail.policy.definitions import define
 from dovetail.policy.user_decisions import ToolSwitches
 from dovetail.protocol.errors import ConnectionLost, DovetailError, LocalError, Refused, Timeout
 from dovetail.runtime.pending_requests import OnProgress
+from dovetail.runtime.thread_pool import run_in_thread
 from dovetail.types.prompts import GetPromptResult, Prompt
 from dovetail.types.resources import ReadResourceResult
 from dovetail.types.tools import CallToolResult, Tool
 
 from .consent import Consent, Permission
 from .definition_review import DefinitionReview
+
+if TYPE_CHECKING:
+    from dovetail.client.tasks.task import Task
 
 T = TypeVar("T")
 
@@ -51,11 +55,21 @@ class _Access(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     question: Callable[[Action, str], CallQuestion]
     """Makes the question to the user, of the action and the reason to ask."""
     send: Callable[[BoundedClient, Action], Awaitable[T]]
-    outcome: Callable[[T], dict[str, Any]] = lambda _: {"is_error": False}
-    """Details of a result for the audit log."""
+    outcome: Callable[[T], dict[str, Any] | None] = lambda _: {"is_error": False}
+    """Details of a result for the audit log; None if it is recorded later."""
     problems: Callable[[dict[str, Any]], list[str]] = lambda _: []
     """Problems of arguments that the user has edited."""
     timeout: float | None = None
+    confirmed: bool = False
+    """The user has agreed to it already."""
+
+
+class StartedTask(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that became a task, and where its progress goes."""
+
+    task: Task
+    action: Action
+    report: OnProgress | None
 
 
 class GuardedAccess:
@@ -76,8 +90,13 @@ class GuardedAccess:
         arguments: dict[str, Any],
         timeout: float | None,
         progress: OnProgress | None,
-    ) -> CallToolResult:
-        """Call a tool, once: a call that is lost on its way is not sent again, since its effect is unknown."""
+        confirmed: bool = False,
+    ) -> CallToolResult | StartedTask:
+        """Call a tool, once: a call that is lost on its way is not sent again, since its effect is unknown.
+
+        With `confirmed` the user has just agreed to this call with these arguments. A call that becomes a task is
+        not waited for.
+        """
         action = Action(
             kind="tool",
             server=tool.server,
@@ -89,18 +108,20 @@ class GuardedAccess:
             launch=server.launch,
         )
         report = progress if self._on_event is None else _reporter(action, self._on_event, progress)
-        return await self._run(
+        outcome = await self._run(
             server,
             _Access(
                 action=action,
                 question=lambda action, reason: _tool_question(action, tool.tool, reason),
-                send=lambda client, action: client.call(
-                    action.name, action.arguments, timeout=timeout, progress=report, check=False
-                ),
-                outcome=lambda result: {"is_error": bool(result.is_error), "characters": len(result.text)},
+                send=lambda client, action: client.call_tool(action.name, action.arguments, timeout, report),
+                outcome=_tool_outcome,
                 problems=lambda edited: _argument_problems(tool.tool, edited),
                 timeout=timeout,
+                confirmed=confirmed,
             ),
+        )
+        return (
+            outcome if isinstance(outcome, CallToolResult) else StartedTask(task=outcome, action=action, report=report)
         )
 
     async def get_prompt(
@@ -219,12 +240,14 @@ class GuardedAccess:
         action, problem = access.action, ""
         for _ in range(_MAX_EDITS):
             question = _asking(access, action, problem)
-            permission = await self._consent.authorize(action, question, "ask" if problem else "allow")
+            at_least: Verdict = "ask" if problem else "allow"
+            permission = await self._consent.authorize(action, question, at_least, access.confirmed)
             edited = permission.yes.arguments
             if edited is None or action.kind != "tool":
                 return permission, action
             action = msgspec.structs.replace(action, arguments=edited)
-            problems = access.problems(edited)
+            # In a thread: the server wrote the schema that is compiled for it.
+            problems = await run_in_thread(access.problems, edited)
             if not problems:
                 # The user has just agreed to these: only a rule that denies them still matters.
                 decision = self._consent.decide(action)
@@ -252,8 +275,15 @@ class GuardedAccess:
             self._consent.note("result", action, error=stopped)
             raise
         # It was done. An error now, because its outcome cannot be recorded, would have it done twice.
-        self._consent.note("result", action, **access.outcome(result))
+        if (details := access.outcome(result)) is not None:
+            self._consent.note("result", action, **details)
         return result
+
+
+def _tool_outcome(result: CallToolResult | Task) -> dict[str, Any] | None:
+    if not isinstance(result, CallToolResult):
+        return None  # its records follow, from its creation to its end
+    return {"is_error": bool(result.is_error), "characters": len(result.text)}
 
 
 def _asking(access: _Access[Any], action: Action, problem: str) -> Callable[[str], CallQuestion]:

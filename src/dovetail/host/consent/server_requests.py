@@ -17,6 +17,7 @@ from dovetail.client.elicitation import ElicitAnswer, Elicitation
 from dovetail.host.limits import Limits
 from dovetail.host.models.contract import Model
 from dovetail.host.running_work import RunningWork, Stopped
+from dovetail.host.tasks.host_task import followed_task
 from dovetail.policy.actions import Action, ActionKind
 from dovetail.policy.approval_questions import RootsQuestion, SamplingAnswerQuestion, SamplingQuestion
 from dovetail.policy.inspection.url_checks import url_concerns, url_problem
@@ -136,11 +137,15 @@ class ServerRequestHandlers:
     async def elicit(self, question: Elicitation) -> ElicitAnswer:
         """The user's answer; it is theirs to give whatever the rules are, unless these say no."""
         concerns = concerns_of(question)
-        asked = HostElicitation(**msgspec.structs.asdict(question), key=self._key, concerns=concerns)
+        task, task_hash = followed_task.get() or (None, None)
+        waiting = task if task is not None and task.in_background else None
+        asked = HostElicitation(**msgspec.structs.asdict(question), key=self._key, concerns=concerns, task=waiting)
         action = self._action("elicitation", question.url or "")
         await self._check_rate(action)
         decision = self._consent.decide(action)
         about = {"message": question.message, "mode": question.mode, "url": question.url, "concerns": concerns}
+        if task_hash is not None:
+            about["task"] = task_hash
         wrong = None if question.url is None else url_problem(question.url)
         if decision.verdict == "deny" or wrong is not None:
             await self._consent.record("refusal", action, "policy", decision.rule, reason=wrong, **about)

@@ -39,6 +39,8 @@ class HostElicitation(Elicitation, frozen=True, kw_only=True):
     key: str
     """Of the server in the configuration."""
     concerns: tuple[str, ...] = ()
+    task: Any = None
+    """The `HostTask` that asks, if it is in the background: nobody waits for the answer but the task."""
 
 
 _THEIRS = (HostElicitation, SamplingQuestion, SamplingAnswerQuestion, RootsQuestion)

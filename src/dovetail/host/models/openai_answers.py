@@ -55,7 +55,8 @@ class AnswerReader:
         model = fields.get("model")
         self._model = model if isinstance(model, str) and model else self._model
         if usage := _fields(fields.get("usage")):
-            self._meta = usage_meta(usage.get("prompt_tokens"), usage.get("completion_tokens"))
+            # `cost` is OpenRouter's.
+            self._meta = usage_meta(usage.get("prompt_tokens"), usage.get("completion_tokens"), usage.get("cost"))
         return self._choice(_fields(choices[0])) if choices else None
 
     def whole(self, *, ended: bool) -> CreateMessageResult:

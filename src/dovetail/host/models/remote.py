@@ -59,10 +59,13 @@ class RemoteModel(Generic[ClientT]):
         traits: Traits | None = None,
         timeout: float = TIMEOUT,
         retries: int = 2,
+        context_window: int | None = None,
     ) -> None:
+        """`context_window` is the number of tokens that the model can read; it is only shown."""
         if importlib.util.find_spec(self.package) is None:
             raise missing_extra(self.package, f"The model {name}")
         self._name = name
+        self.context_window = context_window
         self._traits = traits or Traits()
         self._given_key = api_key
         self._base_url = base_url

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncGenerator, Callable
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
 from dovetail.client.client import Client
+from dovetail.client.listing import ListLimits
 from dovetail.client.retry_policy import RetryPolicy
 from dovetail.client.targets.resolve import Target
 from dovetail.host.limits import Limits
 from dovetail.protocol.errors import DovetailError, InvalidAnswer, NotFound
+from dovetail.runtime.pending_requests import OnProgress
 from dovetail.types.base import PageResult
 from dovetail.types.prompts import Prompt
 from dovetail.types.resources import Resource, ResourceTemplate
 from dovetail.types.serialization import Value
-from dovetail.types.tools import Tool
+from dovetail.types.tools import CallToolResult, Tool
+
+if TYPE_CHECKING:
+    from dovetail.client.tasks.task import Task
 
 ListKind: TypeAlias = Literal["tools", "prompts", "resources", "templates"]
 KINDS: tuple[ListKind, ...] = ("tools", "prompts", "resources", "templates")
@@ -43,8 +47,9 @@ class BoundedClient(Client):
     """
 
     def __init__(self, target: Target, limits: Limits, on_problem: Callable[[str], None], **options: Any) -> None:
-        super().__init__(target, **options)
+        super().__init__(target, max_message_bytes=limits.max_message_bytes, **options)
         self._limits = limits
+        self._list_limits = ListLimits(limits.max_items, limits.max_list_bytes, limits.max_pages)
         self._on_problem = on_problem
         self._retry_policy = _Never()
 
@@ -68,27 +73,40 @@ class BoundedClient(Client):
         """The era of the agreed revision."""
         return self._connected().agreement.revision.era
 
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, Any], timeout: float | None, progress: OnProgress | None
+    ) -> CallToolResult | Task:
+        """Call a tool; a task that the server makes of the call is returned, and not waited for."""
+        params: dict[str, Any] = {"name": name, "arguments": dict(arguments)}
+        if self._decides_tasks and await self._task_support(name) != "forbidden":
+            params["task"] = {}
+        result = await self._call_tool(params, timeout, progress)
+        if isinstance(result, CallToolResult):
+            return await self._complete_call(name, result, None, check=False)
+        from dovetail.client.tasks.calls import make_driver
+        from dovetail.client.tasks.state import TaskState
+        from dovetail.client.tasks.task import Task
+
+        services = self._task_services()
+        driver, update = make_driver(services, result)
+        return Task(services, driver, name, TaskState(update))
+
     def knows(self, method: str) -> bool:
         """True if the agreed revision has a method."""
         return method in self._connected().agreement.revision.methods
 
-    def _max_pages(self) -> int:
-        return self._limits.max_pages
+    async def _list(self, method: str, kind: type[PageResult], field: str, strict: bool | None) -> list[Any]:
+        items = await super()._list(method, kind, field, strict)
+        return [item for item in items if self._is_small(method, item)]
 
-    async def _pages(self, method: str, kind: type[PageResult], field: str) -> AsyncGenerator[Any]:
-        limits, items, size = self._limits, 0, 0
-        async with contextlib.aclosing(super()._pages(method, kind, field)) as pages:
-            async for item in pages:
-                items += 1
-                cost = _size(item)
-                size += cost
-                if items > limits.max_items or size > limits.max_list_bytes:
-                    most = f"{limits.max_items} entries or {limits.max_list_bytes} bytes"
-                    raise InvalidAnswer(f"{method} gave more than {most}; nothing of it was taken")
-                if cost > limits.max_definition_bytes:
-                    self._on_problem(f"{method}: {_called(item)!r} takes {cost} bytes and was left out")
-                else:
-                    yield item
+    def _is_small(self, method: str, item: Any) -> bool:
+        cost = _size(item)
+        if cost > self._limits.max_definition_bytes:
+            self._on_problem(f"{method}: {_called(item)!r} takes {cost} bytes and was left out")
+        return cost <= self._limits.max_definition_bytes
+
+    def _warn_of_list(self, problem: str) -> None:
+        self._on_problem(problem)
 
 
 class _Never(RetryPolicy):

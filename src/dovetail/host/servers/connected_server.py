@@ -190,11 +190,10 @@ class ConnectedServer:
         try:
             async for change in self.client.watch(uri):
                 self._changed(ResourceChange(uri=change.uri or uri))
-            self._changed(ResourceChange(uri=uri, problem="the server tells of it no more"))
-        except ConnectionLost:
-            pass  # it is subscribed to again when the server is back
         except DovetailError as problem:
-            self._changed(ResourceChange(uri=uri, problem=str(problem)))
+            # With a lost connection it is subscribed to again when the server is back.
+            if not self.client.gone:
+                self._changed(ResourceChange(uri=uri, problem=str(problem)))
         finally:
             if self._subscriptions.get(uri) is asyncio.current_task():
                 del self._subscriptions[uri]

@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
+from dovetail.config.entries import ServerEntry
 from dovetail.host.consent.consent import Consent
 from dovetail.host.consent.definition_review import DefinitionReview
 from dovetail.host.consent.server_requests import ServerRequestHandlers
 from dovetail.host.consent.user_prompts import UserPrompts
-from dovetail.host.entries import ServerEntry
-from dovetail.host.events import HostEvent, OnEvent
+from dovetail.host.events import HostEvent, OnEvent, OnTraffic
 from dovetail.host.limits import Limits
 from dovetail.host.running_work import RunningWork
 from dovetail.policy.actions import Action
@@ -40,6 +40,7 @@ class ControllerContext(msgspec.Struct, frozen=True, kw_only=True):
     running_work: RunningWork
     request_handlers: Callable[[str, Identity], ServerRequestHandlers]
     emit: OnEvent
+    on_traffic: OnTraffic | None = None
     limits: Limits
 
 
@@ -103,6 +104,11 @@ class ServerController:
     def emit(self, event: HostEvent) -> None:
         """Report an event."""
         self._context.emit(event)
+
+    @property
+    def on_traffic(self) -> OnTraffic | None:
+        """Receives each message between the host and a server."""
+        return self._context.on_traffic
 
     def _identity(self, key: str) -> Mapping[str, Any]:
         server = self.servers.get(key)

@@ -8,16 +8,16 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from dovetail.client.targets.command import CommandTarget
-from dovetail.host.entries import ServerEntry
+from dovetail.client.targets.environment import shared_environment
+from dovetail.config.entries import ServerEntry
+from dovetail.config.launch_spec import LaunchSpec
 from dovetail.host.limits import Limits
 from dovetail.host.secrets import Secrets
 from dovetail.policy.definitions import Defined, Definition, define_all
-from dovetail.policy.launch import LaunchSpec
 from dovetail.protocol.errors import DovetailError, LocalError
 
 from .bounded_client import BoundedClient, ListKind, fetch_list, offered_kinds
-from .environment import shared_environment
+from .launcher import command_target
 
 _LISTS: tuple[ListKind, ...] = ("tools", "prompts", "templates")
 
@@ -66,9 +66,7 @@ async def _fetch_definitions(spec: LaunchSpec, limits: Limits, environ: Mapping[
 
 def _client(spec: LaunchSpec, limits: Limits, environ: Mapping[str, str], left_out: list[str]) -> BoundedClient:
     if spec.kind == "stdio":
-        target = CommandTarget(
-            spec.command, spec.env, spec.cwd, inherited=shared_environment(environ), on_stderr=lambda _: None
-        )
+        target = command_target(spec, shared_environment(environ), lambda _: None)
         return BoundedClient(target, limits, left_out.append, timeout=limits.start_seconds)
     if spec.url is None:
         raise LocalError("A server that is reached over the network needs a URL")

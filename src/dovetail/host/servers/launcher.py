@@ -8,22 +8,24 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dovetail.client.targets.command import CommandTarget
+from dovetail.client.targets.environment import shared_environment
 from dovetail.client.targets.resolve import Target
+from dovetail.config.entries import ServerEntry
+from dovetail.config.launch_spec import LaunchSpec, without_secrets
 from dovetail.host.consent.consent import Consent
 from dovetail.host.consent.server_requests import ServerRequestHandlers
-from dovetail.host.entries import ServerEntry
 from dovetail.host.limits import Limits
 from dovetail.host.secrets import Secrets
 from dovetail.policy.actions import Action
 from dovetail.policy.approval_questions import LaunchQuestion
 from dovetail.policy.approvals import Approvals
-from dovetail.policy.launch import LaunchSpec, without_secrets
-from dovetail.protocol.errors import LocalError
+from dovetail.policy.launch import launch_changes, redacted_spec
+from dovetail.policy.launch_files import find_program, resolve_launch, safe_path
+from dovetail.protocol.errors import ConnectionLost, LocalError
 from dovetail.runtime.thread_pool import ThreadPool
 from dovetail.text.redact import is_secret
 
 from .bounded_client import BoundedClient
-from .environment import shared_environment
 from .server_log import ServerLog
 
 if TYPE_CHECKING:
@@ -54,11 +56,14 @@ class Launcher:
         self._thread_pool = thread_pool
         self._environ = environ
         self._session: dict[str, str] = {}
+        self._admitted: dict[str, tuple[LaunchSpec, LaunchSpec]] = {}
+        """By key: the launch of the configuration, and what it was resolved to when it was approved."""
 
     async def admit(self, entry: ServerEntry) -> None:
         """Ask, unless exactly this launch was approved before; raises `Refused`."""
-        spec = spec_of(entry)
-        action = Action(kind="launch", server=entry.key, launch=spec.digest)
+        action = Action(kind="launch", server=entry.key, launch=spec_of(entry).digest)
+        spec = await self._resolved(spec_of(entry))
+        self._admitted.pop(entry.key, None)
         if self._approved(entry.key, spec):
             decision = self._consent.decide(action)
             if decision.verdict == "deny":
@@ -66,6 +71,7 @@ class Launcher:
                     action, "policy", decision.rule, f"The policy keeps {entry.key!r} from starting"
                 )
             await self._consent.record("launch", action, "person", "approved before", spec=loggable_spec(spec))
+            self._admitted[entry.key] = (spec_of(entry), spec)
             return
         before = self._approvals.before(entry.key, spec)
         permission = await self._consent.authorize(
@@ -79,21 +85,25 @@ class Launcher:
             self._session[entry.key] = spec.digest
             if permission.yes.remember == "always":
                 await self._thread_pool.run(functools.partial(self._approvals.approve, entry.key, spec))
+        self._admitted[entry.key] = (spec_of(entry), spec)
 
     def trusted(self, entry: ServerEntry) -> bool:
         """True if the user believes what this server says of its tools."""
-        return entry.spec is not None and self._approvals.trusted(entry.key, entry.spec)
+        configured, spec = self._admitted.get(entry.key, (None, None))
+        return spec is not None and configured == entry.spec and self._approvals.trusted(entry.key, spec)
 
     async def trust(self, entry: ServerEntry, trusted: bool) -> None:
         """Believe a server, or not; who believes it lets it start too."""
-        spec = spec_of(entry)
+        configured, spec = self._admitted.get(entry.key, (None, None))
+        if spec is None or configured != entry.spec:
+            spec = await self._resolved(spec_of(entry))
 
         def change() -> None:
             if trusted and not self._approvals.approved(entry.key, spec):
                 self._approvals.approve(entry.key, spec)
             self._approvals.trust(entry.key, spec, trusted)
 
-        action = Action(kind="launch", server=entry.key, launch=spec.digest)
+        action = Action(kind="launch", server=entry.key, launch=spec_of(entry).digest)
         await self._consent.record("config", action, "person", "", trusted=trusted)
         await self._thread_pool.run(change)
 
@@ -109,6 +119,7 @@ class Launcher:
             secrets = [await self._secrets.known(wanted) for wanted in entry.inputs if wanted.secret]
         else:
             secrets = []
+        await self._check_unchanged(entry)
         given = {**spec.env, **spec.headers}
         secrets += [value for name, value in given.items() if is_secret(name)]
         self._consent.hide(secrets)
@@ -132,11 +143,36 @@ class Launcher:
             return spec.url
         if not spec.command:
             raise LocalError("A server that is started needs a command")
+        return command_target(spec, shared_environment(self._environ), log.stderr, log.server)
+
+    async def _resolved(self, spec: LaunchSpec) -> LaunchSpec:
         inherited = shared_environment(self._environ)
-        return CommandTarget(spec.command, spec.env, spec.cwd, inherited=inherited, on_stderr=log.stderr)
+        return await self._thread_pool.run(lambda: resolve_launch(spec, inherited))
+
+    async def _check_unchanged(self, entry: ServerEntry) -> None:
+        """See that what is started is what was approved: the user may have taken minutes to answer."""
+        configured, approved = self._admitted.get(entry.key, (None, None))
+        if approved is None or configured != entry.spec:
+            return
+        now = await self._resolved(spec_of(entry))
+        if now.digest != approved.digest:
+            what = " ".join(launch_changes(redacted_spec(approved), now))
+            raise ConnectionLost(f"It has changed since it was approved, and is not started. {what}")
 
     def _approved(self, key: str, spec: LaunchSpec) -> bool:
         return self._session.get(key) == spec.digest or self._approvals.approved(key, spec)
+
+
+def command_target(
+    spec: LaunchSpec, inherited: Mapping[str, str], on_stderr: Callable[[str], None] | None, name: str | None = None
+) -> CommandTarget:
+    """The program of a launch, started by its absolute path and with a `PATH` that has only absolute folders."""
+    program = find_program(spec, inherited)
+    command = spec.command if program is None else (program, *spec.command[1:])
+    env = {**inherited, **spec.env}
+    if "PATH" in env:
+        env["PATH"] = safe_path(env["PATH"])
+    return CommandTarget(command, env, spec.cwd, inherited={}, on_stderr=on_stderr, name=name)
 
 
 def spec_of(entry: ServerEntry) -> LaunchSpec:
@@ -147,7 +183,13 @@ def spec_of(entry: ServerEntry) -> LaunchSpec:
 
 
 def loggable_spec(spec: LaunchSpec) -> dict[str, Any]:
-    """A launch for the audit log: the command or URL, and the names of environment variables and headers."""
+    """A launch for the audit log: command, program and files, or URL; of variables and headers only the names."""
     if spec.kind == "stdio":
-        return {"command": without_secrets(spec.command), "cwd": spec.cwd, "env": sorted(spec.env)}
+        return {
+            "command": without_secrets(spec.command),
+            "cwd": spec.cwd,
+            "env": sorted(spec.env),
+            "program": spec.program,
+            "files": spec.files,
+        }
     return {"url": spec.url, "headers": sorted(spec.headers)}

@@ -1,49 +1,23 @@
-"""Log of one server: its stderr, log messages and traffic, within a bound of bytes.
-
-`ByteBoundedDeque` holds the latest entries up to a number of bytes.
-"""
+"""Log of one server: its stderr, log messages and traffic, within a bound of bytes."""
 
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Literal
 
 import msgspec
 
-from dovetail.host.events import HostEvent, LogLine, OnEvent, TrafficLine
+from dovetail.host.events import HostEvent, LogLine, OnEvent, OnTraffic, TrafficLine
 from dovetail.host.limits import Limits
 from dovetail.policy.known_secrets import KnownSecrets
 from dovetail.runtime.rate_limit import TokenBucket
 from dovetail.text.sanitize import clean_text
+from dovetail.types.bounded_deque import ByteBoundedDeque
 
-_OVERHEAD = 200
-"""Bytes that an entry costs besides its text, so that empty lines are bounded too."""
-
-T = TypeVar("T")
-
-
-class ByteBoundedDeque(Generic[T]):
-    """A deque of bounded bytes: the oldest entries are dropped first."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._entries: deque[tuple[T, int]] = deque()
-        self._bytes = 0
-
-    def add(self, entry: T, size: int) -> None:
-        """Add one entry that takes so many bytes."""
-        cost = size + _OVERHEAD
-        self._entries.append((entry, cost))
-        self._bytes += cost
-        while self._bytes > self._most and len(self._entries) > 1:
-            self._bytes -= self._entries.popleft()[1]
-
-    def all(self) -> list[T]:
-        """All entries, oldest first."""
-        return [entry for entry, _ in self._entries]
-
+_LAST_LINES = 12
+_TAIL = 200
+"""Bytes kept of the end of a message that is cut off."""
 
 FLOOD = 1000
 """Lines that nobody was told of, after which it is a flood."""
@@ -52,10 +26,18 @@ FLOOD = 1000
 class ServerLog:
     """The latest lines and messages of a server; a flood pushes out older ones and is reported only in part."""
 
-    def __init__(self, server: str, limits: Limits, emit: OnEvent, flooded: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        server: str,
+        limits: Limits,
+        emit: OnEvent,
+        flooded: Callable[[str], None],
+        on_traffic: OnTraffic | None = None,
+    ) -> None:
         self._flooded = flooded
+        self._on_traffic = on_traffic
         self._untold = 0
-        self._server = server
+        self.server = server
         self._limits = limits
         self._emit = emit
         self._lines: ByteBoundedDeque[LogLine] = ByteBoundedDeque(limits.log_bytes)
@@ -91,12 +73,21 @@ class ServerLog:
         if direction == "received":
             self.heard = time.monotonic()
         kept = message[: self._limits.traffic_line]
-        line = TrafficLine(at=time.time(), server=self._server, direction=direction, message=kept, size=len(message))
+        tail = message[-_TAIL:] if len(kept) < len(message) else b""
+        line = TrafficLine(
+            at=time.time(), server=self.server, direction=direction, message=kept, size=len(message), tail=tail
+        )
         self._messages.add(line, len(kept))
+        if self._on_traffic is not None:
+            self._on_traffic(line)
 
     def lines(self) -> list[LogLine]:
         """Lines of stderr and log messages, oldest first."""
         return self._lines.all()
+
+    def last_stderr(self) -> list[str]:
+        """The last lines of stderr, oldest first."""
+        return [line.text for line in self._lines.all() if line.source == "stderr"][-_LAST_LINES:]
 
     def messages(self) -> list[TrafficLine]:
         """Messages in both directions, oldest first."""
@@ -104,10 +95,10 @@ class ServerLog:
 
     def _write(self, source: Literal["stderr", "log", "host"], level: str, text: str) -> None:
         text = clean_text(self.cover(text)[: self._limits.log_line])
-        line = LogLine(at=time.time(), server=self._server, source=source, level=level, text=text)
+        line = LogLine(at=time.time(), server=self.server, source=source, level=level, text=text)
         self._lines.add(line, len(text) * 2)
         if self._events.take(time.monotonic()) == 0:
-            self._emit(HostEvent(kind="log", server=self._server, detail=line))
+            self._emit(HostEvent(kind="log", server=self.server, detail=line))
             return
         self._untold += 1
         if self._untold == FLOOD:

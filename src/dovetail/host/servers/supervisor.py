@@ -14,12 +14,13 @@ from typing import Any, Protocol
 
 import msgspec
 
-from dovetail.host.entries import ServerEntry
-from dovetail.host.events import HostEvent, ServerStatus
+from dovetail.config.entries import ServerEntry
+from dovetail.host.events import HostEvent, OnTraffic, ServerStatus
 from dovetail.host.limits import Limits
 from dovetail.host.running_work import Stopped
 from dovetail.protocol.errors import ConnectionLost, DovetailError, HttpStatus, LocalError, Refused
 from dovetail.text.sanitize import clean_text
+from dovetail.transports.program_output import with_last_output
 
 from .bounded_client import BoundedClient, ListKind, ServerFeatures
 from .connected_server import ConnectedServer
@@ -77,6 +78,11 @@ class SupervisorCallbacks(Protocol):
         """Report an event."""
         ...
 
+    @property
+    def on_traffic(self) -> OnTraffic | None:
+        """Receives each message between the host and a server."""
+        ...
+
 
 class ServerSupervisor:
     """Runs one server and keeps it running."""
@@ -88,7 +94,13 @@ class ServerSupervisor:
         self._callbacks = callbacks
         self._limits = limits
         self._change_signal = change_signal
-        self.log = ServerLog(entry.key, limits, callbacks.emit, lambda what: callbacks.misbehaved(entry.key, what))
+        self.log = ServerLog(
+            entry.key,
+            limits,
+            callbacks.emit,
+            lambda what: callbacks.misbehaved(entry.key, what),
+            callbacks.on_traffic,
+        )
         self._connected: ConnectedServer | None = None
         self._life: asyncio.Task[None] | None = None
         self._began = 0.0
@@ -160,7 +172,7 @@ class ServerSupervisor:
     async def restart(self) -> None:
         """Restart it, and forget earlier failures."""
         await self._ended()
-        self._move(Event.RESTARTED)
+        self._move(Event.RESTARTED, error=None)
         self.want()
 
     async def close(self) -> None:
@@ -271,7 +283,8 @@ class ServerSupervisor:
         except TimeoutError as problem:
             if isinstance(problem, DovetailError):
                 raise
-            raise ConnectionLost(f"It did not answer within {self._limits.start_seconds:g} s") from None
+            silent = f"It did not answer within {self._limits.start_seconds:g} s"
+            raise ConnectionLost(with_last_output(silent, self.log.last_stderr())) from None
         connected = self._connected = ConnectedServer(
             client, self.log, self._limits, self._listed, self._callbacks.emit, self.entry.key
         )
@@ -331,7 +344,7 @@ def _unavailable(status: ServerStatus) -> str:
     if status.state == "disabled":
         return f"The server {key!r} is switched off"
     if status.state == "asking":
-        return f"The server {key!r} waits for the person to let it start"
+        return f"The server {key!r} waits for the user to let it start"
     why = f": {status.error}" if status.error else ""
     if status.state == "failed":
         return f"The server {key!r} is not running{why}"

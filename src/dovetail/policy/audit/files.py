@@ -10,6 +10,7 @@ import time
 from collections.abc import Generator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from dovetail.userdata.private_file import (
     FileUnusable,
@@ -40,36 +41,54 @@ OPENING = "open"
 PATIENCE = 2.0
 """Seconds to wait for another program that is writing: each does so for some microseconds."""
 
+MAX_OPENING = 16_384
+"""Bytes of the first line: a path and a random number."""
+
 _FLAGS = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
-class AuditFiles:
-    """Both files of a log, and its end as this process last saw it."""
+class SeenLog(NamedTuple):
+    """A log as this process last saw it; it must not become shorter."""
 
-    def __init__(self, path: Path, key: bytes) -> None:
+    opening: str
+    """Hash of record 0, which tells one log from another at the same path."""
+    head: AuditHead
+
+
+class AuditFiles:
+    """Both files of a log, and its end as this process last saw it.
+
+    `seen` is what the process knows of the log from an earlier time that it was open.
+    """
+
+    def __init__(self, path: Path, key: bytes, seen: SeenLog | None = None) -> None:
         private_folder(path.parent)
+        self.seen = seen
         self._path = path
         self._name = str(path)
+        self._head_name = str(head_path(path))
         self._key = key
         self.head = AuditHead(0, 0, START)
         self._written: bytes = b""
         self._log = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _FLAGS, 0o600)
-        status = os.fstat(self._log)
-        self._identity = (status.st_dev, status.st_ino)
+        self._identity = _identity(os.fstat(self._log))
         try:
             self._head = os.open(head_path(path), os.O_RDWR | os.O_CREAT | _FLAGS, 0o600)
+            self._head_identity = _identity(os.fstat(self._head))
         except BaseException:
             os.close(self._log)
             raise
 
     @property
     def are_in_place(self) -> bool:
-        """True if the log is still where it was opened, and not moved away so that a new one begins."""
+        """True if both files are still where they were opened, and not moved away so that a new log begins."""
         try:
-            status = os.stat(self._name)
+            return (
+                _identity(os.stat(self._name)) == self._identity
+                and _identity(os.stat(self._head_name)) == self._head_identity
+            )
         except FileNotFoundError:
             return False
-        return (status.st_dev, status.st_ino) == self._identity
 
     @contextlib.contextmanager
     def locked(self) -> Generator[None]:
@@ -131,28 +150,49 @@ class AuditFiles:
         os.lseek(self._head, 0, os.SEEK_SET)
         if os.write(self._head, content) != len(content):
             raise OSError("the head of the record cannot be written")
+        self._remember(head, content)
+
+    def _remember(self, head: AuditHead, content: bytes) -> None:
         self.head, self._written = head, content
+        if self.seen is not None:
+            self.seen = SeenLog(self.seen.opening, head)
 
     def _catch_up(self) -> None:
         """See how far the record goes now, and refuse to add to one that is not whole."""
         content, size = self._read_head(), os.fstat(self._log).st_size
         if content and content == self._written and size == self.head.size:
             return
-        if content:
-            head = decode_head(content, self._key)
-            if head is None:
-                raise _Tampered("its head was not written with this key")
-        else:
-            head = AuditHead(0, 0, START)
+        if not content and size:
+            # The head of a new log is written before its first line, so a log never is without one.
+            raise _Tampered("its head is missing")
+        head = decode_head(content, self._key) if content else AuditHead(0, 0, START)
+        if head is None:
+            raise _Tampered("its head was not written with this key")
+        is_new = size == 0 and head.count <= 1
+        if is_new and not self._written:
+            self._open()
+            return
         if size < head.size:
             raise _Tampered("its end is missing")
         if head.size and _tail_hash(self._log, head.size) != head.hash:
             raise _Tampered("its end is not what it was")
-        self.head, self._written = head, content
+        self._check_seen(size)
+        self._remember(head, content)
         if size > head.size:
             self._recover(size)
-        if self.head.count == 0:
-            self._open()
+
+    def _check_seen(self, size: int) -> None:
+        """Refuse a log that lacks something that this process has seen in it; both files may be older copies."""
+        opening = _opening_hash(self._log)
+        seen = self.seen
+        # Another file with another first record is a new log: somebody has moved the old one away.
+        if (
+            seen is not None
+            and (seen.opening == opening or self._written)
+            and (size < seen.head.size or _tail_hash(self._log, seen.head.size) != seen.head.hash)
+        ):
+            raise _Tampered("records that this program has written are missing")
+        self.seen = SeenLog(opening, self.head)
 
     def _recover(self, size: int) -> None:
         """Recover the lines of a program that was killed before it could write the head."""
@@ -173,8 +213,22 @@ class AuditFiles:
         self._write_head(head)
 
     def _open(self) -> None:
+        """Write the first record of a new log, its head first.
+
+        A kill in between leaves an empty log, which is begun anew. The other way round it would leave a log without a
+        head, as an attacker does who cuts off its end.
+        """
         details = {"log": secrets.token_hex(16), "kept_at": str(self._path.absolute())}
-        self.append([encode_entry(OPENING, details=details)])
+        line, digest = encode_line(0, now(), encode_entry(OPENING, details=details), START, self._key)
+        head = AuditHead(1, len(line), digest)
+        content = encode_head(head, self._key)
+        os.lseek(self._head, 0, os.SEEK_SET)
+        if os.write(self._head, content) != len(content):
+            raise OSError("the head of the record cannot be written")
+        if os.write(self._log, line) != len(line):
+            os.ftruncate(self._log, 0)
+            raise OSError("the disk is full")
+        self.head, self._written, self.seen = head, content, SeenLog(digest, head)
 
 
 class _Tampered(FileUnusable):
@@ -199,6 +253,18 @@ def make_key(path: Path) -> bytes:
 def head_path(path: Path) -> Path:
     """The path of the head file of a log."""
     return path.with_name(f"{path.name}.head")
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
+
+
+def _opening_hash(handle: int) -> str:
+    """The hash of the first line, which is short; nothing if that is none of ours."""
+    os.lseek(handle, 0, os.SEEK_SET)
+    line, newline, _ = os.read(handle, MAX_OPENING).partition(b"\n")
+    link = split_line(line + newline)
+    return "" if link is None else link.hash
 
 
 def _tail_hash(handle: int, size: int) -> str | None:

@@ -14,7 +14,7 @@ from dovetail.userdata.folders import user_folder
 from dovetail.userdata.private_file import FileUnusable
 
 from .chain import add_details, encode_fields
-from .files import AuditFiles, make_key
+from .files import AuditFiles, SeenLog, make_key
 from .group_commit import GroupCommit
 from .redact_record import RecordRedactor
 
@@ -37,6 +37,7 @@ AuditEvent: TypeAlias = Literal[
     "roots",
     "definition",
     "config",
+    "task",
 ]
 """The subject of a record."""
 
@@ -62,6 +63,8 @@ class Audit:
         self.path = home / FILE if path is None else Path(path)
         self.key_path = home / KEY_FILE
         self._files: AuditFiles | None = None
+        self._seen: SeenLog | None = None
+        """The log when it was last open: it must not be shorter when it is opened again."""
         self._secrets = KnownSecrets()
         self._known_fields = BoundedDict[_Fields, tuple[bytes, int]](MAX_FIELDS)
         """The JSON of fields without secrets, and how many characters it has used up of a record's total."""
@@ -137,12 +140,15 @@ class Audit:
         self._secrets.add(values)
         self._known_fields.clear()
 
+    def cover(self, text: str) -> str:
+        """The text without the values that are hidden."""
+        return self._secrets.cover(text)
+
     def close(self) -> None:
         """Write what is queued, put everything on the disk and close the file; writing opens it again."""
         with self._commits.drained():
-            files, self._files = self._files, None
-            if files is not None:
-                files.close()
+            if self._files is not None:
+                self._close_files(self._files)
         self._commits.close()
 
     def __enter__(self) -> Self:
@@ -203,13 +209,16 @@ class Audit:
             raise self._unrecorded(problem) from problem
         return True
 
+    def _close_files(self, files: AuditFiles) -> None:
+        self._files, self._seen = None, files.seen
+        files.close()
+
     def _unrecorded(self, problem: Exception) -> Unrecorded:
         return Unrecorded(f"Nothing was done, because it cannot be recorded in {self.path}: {problem}")
 
     def _opened(self) -> AuditFiles:
         if self._files is not None and not self._files.are_in_place:  # moved away, so that a new log begins
-            self._files.close()
-            self._files = None
+            self._close_files(self._files)
         if self._files is None:
-            self._files = AuditFiles(self.path, make_key(self.key_path))
+            self._files = AuditFiles(self.path, make_key(self.key_path), self._seen)
         return self._files

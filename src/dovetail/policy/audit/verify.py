@@ -27,6 +27,9 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     """Number of intact records, from the first on."""
     problem: str | None = None
     """The first problem, and its record; None if there is none."""
+    began: str | None = None
+    """Time of the first record. It is later than expected if somebody removed the log and its head, and a new one
+    began: nothing in the files shows that."""
 
     @property
     def whole(self) -> bool:
@@ -64,22 +67,25 @@ def verify(path: Path | None = None, *, folder: Path | None = None, kept_at: Pat
 def verify_lines(lines: Iterable[bytes], head: bytes | None, key: bytes, kept_at: str) -> Verified:
     """Check the lines of a record against the content of its head."""
     end = decode_head(head, key) if head is not None else None
-    before, count, size = START, 0, 0
+    before, count, size, began = START, 0, 0, None
     for line in lines:
         link = split_line(line)
         record = None if link is None else read_record(link)
         problem = _judge(link, record, before, count, key) or (_opening(record, kept_at) if count == 0 else None)
         if link is None or problem is not None:
-            return Verified(records=count, problem=problem)
+            return Verified(records=count, problem=problem, began=began)
+        began = record.at if count == 0 and record is not None else began
         before, count, size = link.hash, count + 1, size + len(line)
         if end is not None and count == end.count and end != AuditHead(count, size, before):
-            return Verified(records=count - 1, problem=f"record {count - 1} is not the one that the head tells of")
+            problem = f"record {count - 1} is not the one that the head tells of"
+            return Verified(records=count - 1, problem=problem, began=began)
+    problem = None
     if end is None:
-        what = "is missing" if head is None else "was changed, or is that of another record"
-        return Verified(records=count, problem=f"the head {what}, so nobody can tell whether the end was cut off")
-    if count < end.count:
-        return Verified(records=count, problem=f"the end is missing: records {count} to {end.count - 1}")
-    return Verified(records=count)
+        what = "is missing" if not head else "was changed, or is that of another record"
+        problem = f"the head {what}, so nobody can tell whether the end was cut off"
+    elif count < end.count:
+        problem = f"the end is missing: records {count} to {end.count - 1}"
+    return Verified(records=count, problem=problem, began=began)
 
 
 def _judge(link: ChainedLine | None, record: AuditRecord | None, before: str, count: int, key: bytes) -> str | None:

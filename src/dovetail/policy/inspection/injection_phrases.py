@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from .confusables import as_ascii
@@ -29,12 +29,18 @@ class _Pattern(NamedTuple):
     """A pattern that must precede it, near by; so a text is searched for the rarer of both."""
     everywhere: bool = True
     """Also in instructions and prompts, whose purpose it is to tell a model what to do."""
+    along: re.Pattern[str] | None = None
+    """A pattern that must stand in the same sentence, which names nothing of the server's own."""
 
 
 _USER = r"(?:the |this |your |any )?(?:user|users|person|human|operator|customer)\b"
 _OTHER_TOOLS = r"(?:any|every|another|other|all)(?: other)?(?: of the)? (?:tool|function)s?\b"
 _USING = r"(?:you )?(?:using|use|calling|call|invoking|invoke|running|run|executing|execute)"
 _TAKE = r"\b(?:read|open|cat|load|get|fetch|copy|include|pass|send|provide|attach|upload|append|put|forward|share)\b"
+_FETCH = (
+    r"\b(?:read|open|cat|load|fetch|copy|send|upload|attach|forward"
+    r"|get(?! (?:the )?(?:user'?s? )?(?:permission|consent|confirmation|approval)))\b"
+)
 _GIVE = r"\b(?:send|post|upload|forward|submit|transmit|leak|exfiltrate|report|copy|mail|email|deliver|bcc|cc)\b"
 _DATA = (
     r"\b(?:conversations?|history|messages?|results?|data|contents?|outputs?|responses?|arguments?|parameters?|files?"
@@ -56,7 +62,7 @@ _PATTERNS = (
         ),
     ),
     _Pattern(
-        "tells the model to hide something from the person",
+        "tells the model to hide something from the user",
         _any_case(
             r"\b(?:do not|don'?t|never|must not|without|avoid|refrain from)(?: \w+){0,2} (?:tell|inform|mention|reveal"
             r"|notify|alert|warn|disclose|telling|informing|mentioning|revealing|notifying|alerting|warning|disclosing)"
@@ -65,7 +71,7 @@ _PATTERNS = (
         ),
     ),
     _Pattern(
-        "tells the model to hide something from the person",
+        "tells the model to hide something from the user",
         _any_case(
             r"\b(?:secretly|silently|covertly|without (?:the )?user'?s? (?:knowledge|noticing|knowing))\b.{0,80}"
             rf"{_GIVE}|"
@@ -73,7 +79,7 @@ _PATTERNS = (
         ),
     ),
     _Pattern(
-        "tells the model to act without asking the person",
+        "tells the model to act without asking the user",
         _any_case(
             rf"\bwithout (?:asking|confirmation from|permission from|approval from|consulting)(?: for)? {_USER}"
             r"|\b(?:do not|don'?t|never) (?:ask|wait|seek)(?: \w+){0,3} (?:confirmation|permission|approval|consent)\b"
@@ -82,7 +88,7 @@ _PATTERNS = (
     _Pattern(
         "has a mark that pretends to come from somebody else than the server",
         _any_case(
-            r"</?(?:important|system|secret|hidden|critical|admin|instructions?|system[-_ ]?prompt|developer)>"
+            r"</?(?:important|system|secret|hidden|critical|admin|system[-_ ]?(?:prompt|instructions?)|developer)>"
             r"|<\|(?:im_start|im_end|system|endoftext)\|>|\[/?INST\]|<<SYS>>"
         ),
     ),
@@ -120,10 +126,16 @@ _PATTERNS = (
     _Pattern(
         "tells the model what to do around other calls",
         _any_case(
-            rf"\b(?:before|after|prior to|whenever|instead of) {_USING} (?:{_OTHER_TOOLS}|this (?:tool|function)\b)"
+            rf"\b(?:before|after|prior to|whenever|instead of) {_USING} {_OTHER_TOOLS}"
             rf"|\b(?:when|while) {_USING} {_OTHER_TOOLS}"
         ),
         everywhere=False,
+    ),
+    _Pattern(
+        "tells the model what to do around other calls",
+        _any_case(rf"\b(?:before|after|prior to|whenever|instead of) {_USING} this (?:tool|function)\b"),
+        everywhere=False,
+        along=_any_case(_FETCH),
     ),
     _Pattern(
         "tells the model to prefer it to everything else",
@@ -135,30 +147,63 @@ _PATTERNS = (
     ),
 )
 
-_BLANKS = re.compile(r"[^\S\n]+|(?<=\S)\n(?=\S)")
-"""A line that goes on is one sentence with the next."""
+_LIST_ITEM = re.compile(r"[-*+\u2022#>|]|\d{1,3}[.)]\s|\(\d{1,3}\)|[A-Za-z]\w{0,20}:")
+"""Beginning of a line that is not the rest of the sentence before it: of a list, a heading, a table or a section."""
+_SENTENCE_END = re.compile(r"[.!?](?=\s)|\n")
+_NAME = re.compile(r"\w+(?:[.-]\w+)*")
 
 
-def find_injection_phrases(text: str, *, is_for_model: bool = False) -> Iterator[str]:
-    """Find attempts to manipulate a model, each in words; `is_for_model` for a text that is to instruct one."""
-    plain = _BLANKS.sub(" ", as_ascii(text[:MAX_LOOKED_AT]))
+def find_injection_phrases(text: str, *, is_for_model: bool = False, own: Collection[str] = ()) -> Iterator[str]:
+    """Find attempts to manipulate a model, each in words; `is_for_model` for a text that is to instruct one.
+
+    `own` are names of the server's tools: a sentence that says how they are used together names them.
+    """
+    plain = as_ascii(text[:MAX_LOOKED_AT])
+    flat, parts = " ".join(plain.split()), _join_lines(plain)
     reported: set[str] = set()
     for pattern in _PATTERNS:
         if (is_for_model and not pattern.everywhere) or pattern.what in reported:
             continue
-        phrase = _find(pattern, plain)
+        # Two phrases belong together only within a paragraph or an item of a list; one phrase may go over line ends.
+        phrase = _find(pattern, flat if pattern.lead is None and pattern.along is None else parts, own)
         if phrase is not None:
             reported.add(pattern.what)
             shown = phrase if len(phrase) <= 100 else f"{phrase[:99]}…"
             yield f'{pattern.what}: "{shown.strip()}"'
 
 
-def _find(pattern: _Pattern, text: str) -> str | None:
+def _join_lines(text: str) -> str:
+    """The text with a line end only after a paragraph or an item of a list: other lines go on in the next one."""
+    parts: list[str] = []
+    goes_on = False
+    for line in text.splitlines():
+        words = " ".join(line.split())
+        if goes_on and words and not _LIST_ITEM.match(words):
+            parts += (" ", words)
+        elif words:
+            parts += ("\n", words)
+        goes_on = bool(words)
+    return "".join(parts)
+
+
+def _find(pattern: _Pattern, text: str, own: Collection[str]) -> str | None:
     for match in itertools.islice(pattern.phrase.finditer(text), _MOST):
+        if pattern.along is not None:
+            if _stands_along(pattern.along, text, match, own):
+                return match[0]
+            continue
         if pattern.lead is None:
             return match[0]
-        before = text[max(0, match.start() - _NEAR) : match.start()]
+        before = text[max(0, match.start() - _NEAR) : match.start()].rpartition("\n")[2]
         lead = pattern.lead.search(before)
         if lead is not None:
             return before[lead.start() :] + match[0]
     return None
+
+
+def _stands_along(along: re.Pattern[str], text: str, match: re.Match[str], own: Collection[str]) -> bool:
+    """True if a pattern stands in the sentence of a match, and nothing of the server's own does."""
+    before = _SENTENCE_END.split(text[max(0, match.start() - 2 * _NEAR) : match.start()])[-1]
+    after = _SENTENCE_END.split(text[match.end() : match.end() + 2 * _NEAR], maxsplit=1)[0]
+    sentence = before + after
+    return along.search(sentence) is not None and not any(name in own for name in _NAME.findall(sentence))

@@ -34,6 +34,15 @@ _TELLING = re.compile(r"[_.\-]|[a-z][A-Z]")
 """Names made of several words; those of one word stand in every other sentence."""
 
 
+_SEPARATOR = re.compile(r"[_.\-/:]+")
+_THIS_TOOL = re.compile(r"\bthis\s+(?:tool|function)", re.IGNORECASE)
+_CALL = (
+    r"\b(?:call|calling|invoke|invoking|run|running|execute|executing)\s+(?:the\s+)?(?:(?:tool|function)\s+)?[`'\"]?"
+)
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_.\-]+")
+"""Characters that the names of tools may have (tools, "Tool Names")."""
+
+
 class Concern(msgspec.Struct, frozen=True):
     """Something that looks wrong, and where it stands."""
 
@@ -50,6 +59,7 @@ class Inspector:
     def __init__(self, server: str, others: Mapping[str, Collection[str]]) -> None:
         self._server = server
         self._left = MAX_LOOKED_AT
+        self._own = frozenset(name for name in others.get(server, ()) if _TELLING.search(name))
         self._foreign = _foreign(server, others)
         self._alike: dict[str, list[tuple[str, str]]] = {}
         for key, names in others.items():
@@ -62,6 +72,7 @@ class Inspector:
         for what in self._about_name(definition) if definition.name else ():
             concerns[Concern(f"The name of {definition}", what)] = None
         guides = definition.kind in ("instructions", "prompt")
+        parameters = frozenset(_member_names(definition.content))
         for path, text in _texts(definition.content, ""):
             self._left -= len(text)
             if self._left < 0:
@@ -69,7 +80,7 @@ class Inspector:
                 concerns[Concern(_capital(str(definition)), what)] = None
                 break
             where = f"{_capital(str(definition))}, {path}:" if path != "instructions" else "The instructions:"
-            for what in self._about_text(text, path, is_for_model=guides):
+            for what in self._about_text(text, path, parameters, is_for_model=guides):
                 concerns[Concern(where, f"it {what}")] = None
             if len(concerns) >= MAX_CONCERNS:
                 break
@@ -83,20 +94,23 @@ class Inspector:
         if definition.kind != "template":
             yield from mixed_alphabets(name)
         if definition.kind == "tool":
+            if _TOOL_NAME.fullmatch(name) is None:
+                yield 'has characters other than letters, digits, and _ . - (tools, "Tool Names")'
             for key, other in self._alike.get(skeleton(name), ()):
                 if other.casefold() != name.casefold() and not _is_original(name, other):
                     whose = "the same server" if key == self._server else f"the server {key!r}"
                     yield f"looks like {other!r} of {whose}"
 
-    def _about_text(self, text: str, path: str, *, is_for_model: bool) -> Iterator[str]:
+    def _about_text(self, text: str, path: str, parameters: frozenset[str], *, is_for_model: bool) -> Iterator[str]:
         if len(text) > LONG:
             yield f"is {len(text)} characters long, more than anybody reads"
         if path.rsplit(".", 1)[-1] in _ADDRESSES:
             yield from find_hidden(text)
             return
         judge = _judged if len(text) <= _CACHED else _judge
-        yield from judge(text, is_for_model)
+        yield from judge(text, is_for_model, self._own if _THIS_TOOL.search(text) else frozenset[str]())
         mentioned = dict.fromkeys(word for word in _WORD.findall(text[:LONG]) if word in self._foreign)
+        mentioned = [word for word in mentioned if word not in parameters or _is_called(word, text[:LONG])]
         yield from (f"mentions {word!r}, a tool of the server {self._foreign[word]!r}" for word in mentioned)
 
 
@@ -118,8 +132,8 @@ def _is_original(name: str, other: str) -> bool:
     return name.lower() == skeleton(name) != other.lower()
 
 
-def _judge(text: str, is_for_model: bool) -> tuple[str, ...]:
-    return (*find_hidden(text), *find_injection_phrases(text, is_for_model=is_for_model))
+def _judge(text: str, is_for_model: bool, own: frozenset[str]) -> tuple[str, ...]:
+    return (*find_hidden(text), *find_injection_phrases(text, is_for_model=is_for_model, own=own))
 
 
 _judged = functools.lru_cache(maxsize=8192)(_judge)
@@ -127,14 +141,42 @@ _judged = functools.lru_cache(maxsize=8192)(_judge)
 
 
 def _foreign(server: str, others: Mapping[str, Collection[str]]) -> dict[str, str]:
-    """The names of tools that only other servers have, and that are no ordinary words, with whose they are."""
-    own = set(others.get(server, ()))
+    """The names of tools that only other servers have, and that are no ordinary words, with whose they are.
+
+    A server says `update_issue` where it means its own `jira_update_issue`: that is no tool of others.
+    """
+    own = {end for name in others.get(server, ()) for end in _endings(name)}
     owners: dict[str, str] = {}
     for key, names in others.items():
         if key != server:
             owners.update((name, key) for name in names if _TELLING.search(name) and name not in own)
             owners.update((f"{key}__{name}", key) for name in names)
     return owners
+
+
+def _is_called(name: str, text: str) -> bool:
+    """True if a text says to call a tool of this name; a parameter of the same name does not hide that."""
+    word = re.escape(name)
+    return re.search(rf"{_CALL}{word}\b|\b{word}[`'\"]?\s+(?:tool|function)\b", text, re.IGNORECASE) is not None
+
+
+def _endings(name: str) -> Iterator[str]:
+    """A name, and what is left of it without a prefix."""
+    yield name
+    yield from (name[match.end() :] for match in _SEPARATOR.finditer(name))
+
+
+def _member_names(value: Any, depth: int = 0) -> Iterator[str]:
+    """The names of all members: those of a schema are the parameters of a tool, which its description explains."""
+    if depth > MAX_DEPTH:
+        return
+    if isinstance(value, dict):
+        for name, inner in cast("dict[str, Any]", value).items():
+            yield name
+            yield from _member_names(inner, depth + 1)
+    elif isinstance(value, list):
+        for inner in cast("list[Any]", value):
+            yield from _member_names(inner, depth + 1)
 
 
 def _texts(value: Any, path: str, depth: int = 0) -> Iterator[tuple[str, str]]:

@@ -42,7 +42,7 @@ def find_hidden(text: str) -> Iterator[str]:
     if match := _CONTROLS.search(text):
         yield f"has control characters, which a terminal obeys (U+{ord(match[0]):04X})"
     if (match := _GAP.search(text)) and text[match.end() :].strip():
-        yield "has a long gap, behind which a person may not look"
+        yield "has a long gap, behind which a user may not look"
 
 
 def strip_hidden(text: str) -> str:

@@ -13,10 +13,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from dovetail.host.entries import ServerEntry
-
-from .errors import BadConfig
-from .reader import Config, ParsedFile, merge_files, parse_file
+from dovetail.config.document import BadConfig
+from dovetail.config.entries import ServerEntry
+from dovetail.config.reader import Config, ParsedFile, merge_files, parse_file
 
 Stamp: TypeAlias = "tuple[int, int, int, int] | None"
 """Time of the last change, of the last change of its place, size and number; None for a file that is not there."""

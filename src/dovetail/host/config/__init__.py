@@ -1,1 +1,0 @@
-"""Configuration files that people already have: reading, editing and watching them."""
