@@ -63,6 +63,7 @@ def explain(problem: Exception) -> ErrorReport | None:
         (errors.Timeout, UNREACHABLE, "timeout"),
         (errors.InvalidAnswer, FAILED, "invalid_answer"),
         (errors.Refused, FAILED, "refused"),
+        (errors.TaskCancelled, FAILED, "cancelled"),
         (errors.DovetailError, FAILED, "failed"),
     ):
         if isinstance(problem, kind):

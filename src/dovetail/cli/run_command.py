@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import os
 import sys
 from collections.abc import Sequence
 
 from .exit_status import INTERRUPTED, OK, USAGE, ErrorReport, explain
-from .parser import COMMANDS, load_command, main_parser, parse
+from .parser import COMMANDS, load_command, main_parser, parse, unknown_command
 
 
 def run_command(argv: Sequence[str] | None = None) -> int:
     """Run the command line; errors go to stderr, as text or as JSON."""
     words = list(sys.argv[1:] if argv is None else argv)
+    _accept_any_character()
     try:
         code = _run(words)
         sys.stdout.flush()
@@ -38,7 +40,13 @@ def _run(words: list[str]) -> int:
 
         return print_candidates(words[1:])
     if name in COMMANDS:
-        return load_command(name).run(parse(name, words[1:]))
+        options = parse(name, words[1:])
+        if (file := getattr(options, "output_file", None)) is None:
+            return load_command(name).run(options)
+        from .output import stdout_to_file
+
+        with stdout_to_file(file):
+            return load_command(name).run(options)
     parser = main_parser()
     options = parser.parse_args(words[:1] if name and not name.startswith("-") else words)
     if options.version:
@@ -47,22 +55,25 @@ def _run(words: list[str]) -> int:
         print(f"dovetail {__version__}")
         return OK
     if options.command:
-        import difflib
-
-        near = difflib.get_close_matches(str(options.command), list(COMMANDS), 1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        parser.error(f"there is no command {options.command!r}{hint}")
+        parser.error(unknown_command(options.command))
     print(parser.format_help(), end="")
     return USAGE
 
 
+def _accept_any_character() -> None:
+    """Let standard streams write characters that their encoding lacks as escapes, instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def _print_error(report: ErrorReport, words: list[str]) -> int:
-    from .output import printable
+    from .output import encodable_json, printable
 
     if _wants_json(words):
         import json
 
-        print(json.dumps(report.as_json(), ensure_ascii=False), file=sys.stderr)
+        print(encodable_json(json.dumps(report.as_json(), ensure_ascii=False), sys.stderr), file=sys.stderr)
     else:
         message = report.message
         print(f"dovetail: {printable(message) if sys.stderr.isatty() else message}", file=sys.stderr)

@@ -5,27 +5,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import shlex
-import signal
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
-from dovetail.cli.chat.ui.contract import ChatUI, Interrupted
-from dovetail.cli.chat.views.rendering import counted, exact
+from dovetail.cli.chat.ui.contract import ChatUI, Interrupted, Status
+from dovetail.cli.chat.views.rendering import addressed_to_user, counted, exact
 from dovetail.cli.exit_status import explain
-from dovetail.cli.parser import UsageError
+from dovetail.cli.terminal.signals import handled_signals
 from dovetail.cli.terminal.terminal import InputClosed
+from dovetail.cli.traffic.live import LiveTraffic
 
 from . import commands, turn
 from .completion import ChatCompletion
 from .dialogs import ApprovalDialogs
 from .forms import ElicitationForms
+from .input_line import TypedMessage, read_line
 from .session import ChatSession
+from .status_bar import status_text
 from .status_lines import StatusLines
 from .views import prompts
+from .views.conversations import resume_conversation, save_conversation
 
 if TYPE_CHECKING:
-    from dovetail.host.chat.chat import Words
     from dovetail.host.host import Host
 
 PROMPT = "you> "
@@ -36,38 +37,57 @@ logger = logging.getLogger("dovetail")
 class ChatApp:
     """The chat application. It is created before the host, because it provides the callbacks of the host."""
 
-    def __init__(self, ui: ChatUI, system: str | None = None) -> None:
+    def __init__(
+        self, ui: ChatUI, system: str | None = None, *, saving: bool = False, resumed: str | None = None
+    ) -> None:
+        """`saving` saves the conversation after each turn; `resumed` is the id of one to continue."""
         self._ui = ui
         self._system = system
+        self._saving = saving
+        self._resumed = resumed
         self._work: asyncio.Task[None] | None = None
         self._stopping = False
         self.dialogs = ApprovalDialogs(ui, self.interrupt)
         self.forms = ElicitationForms(ui, self.interrupt)
         self.status_lines = StatusLines(ui)
+        self.traffic = LiveTraffic()
 
     async def run(self, host: Host) -> None:
         """Run until the user quits."""
-        session = ChatSession(self._ui, host, system=self._system)
+        session = ChatSession(
+            self._ui,
+            host,
+            system=self._system,
+            traffic=self.traffic,
+            questions=self.forms.waiting,
+            saving=self._saving,
+        )
         session.chat = session.new_chat() if host.models else None
         completion = ChatCompletion(session, {name: command.about for name, command in commands.CHAT_COMMANDS.items()})
         host.on_context = lambda server, scope: session.chat.context(server, scope) if session.chat is not None else ()
         self._welcome(session)
+        if self._resumed is not None:
+            await resume_conversation(session, self._resumed)
         starting = asyncio.ensure_future(host.ready())
         try:
             with self._signals(), self._ui.quiet():
                 while not session.finished:
-                    text = await self._line(completion)
+                    text = await self._line(completion, lambda width: status_text(session, width))
                     if text is None:
                         return
                     if text:
                         await self._run_cancellable(self._handle_line(session, text))
+                        await save_conversation(session)
         finally:
-            starting.cancel()
-            await asyncio.gather(starting, return_exceptions=True)
+            for task in (starting, *session.background):
+                task.cancel()
+            await asyncio.gather(starting, *session.background, return_exceptions=True)
 
     def interrupt(self) -> None:
         """Cancel the current command or turn."""
-        if self._work is not None and not self._stopping:
+        if self._work is None:
+            self._ui.interrupt()
+        elif not self._stopping:
             self._stopping = True
             self._work.cancel()
 
@@ -76,18 +96,18 @@ class ChatApp:
 
         say = self._ui.say
         servers = counted(len(session.host.servers), "server")
-        answers = f", and {session.chat.model} answers" if session.chat is not None else ""
-        say(("strong", "Dovetail"), f": {servers}{answers}. /help lists the commands.")
+        model = f", model {session.chat.model}" if session.chat is not None else ""
+        say(("strong", "Dovetail"), f": {servers}{model}. /help lists the commands.")
         if session.chat is None:
             say(("warn", "No model is configured; you can still use tools, prompts and resources."))
             say(("dim", model_help()))
 
-    async def _line(self, completion: ChatCompletion) -> str | None:
+    async def _line(self, completion: ChatCompletion, status: Status) -> str | None:
         """Read the next line; None when the user quits: Ctrl-D, or Ctrl-C twice at an empty line."""
         warned = False
         while True:
             try:
-                return await self._ui.line(PROMPT, completion.suggest)
+                return await self._ui.line(PROMPT, completion.suggest, status)
             except InputClosed:
                 return None
             except Interrupted as pressed:
@@ -104,7 +124,8 @@ class ChatApp:
         if self._ui.stopped_early():
             self.interrupt()
         try:
-            await asyncio.wait([self._work])
+            with self._ui.stop_key(self.interrupt):
+                await asyncio.wait([self._work])
         finally:
             done, self._work = self._work, None
             self._ui.end_progress()
@@ -123,7 +144,7 @@ class ChatApp:
         report = explain(problem) if isinstance(problem, Exception) else None
         if report is not None:
             # The message may come from a server: only its first line may look like one of ours.
-            first, *rest = exact(report.message).split("\n")
+            first, *rest = exact(addressed_to_user(report.message)).split("\n")
             self._ui.say(("bad", "\n".join([first, *(f"    {line}" for line in rest)])))
             return
         # A bug must not end the conversation.
@@ -132,51 +153,19 @@ class ChatApp:
 
     async def _handle_line(self, session: ChatSession, text: str) -> None:
         """Run the command in a line, or send the line to the model."""
-        if not text.startswith("/"):
-            await self._send_to_model(session, text)
-            return
-        try:
-            word, *words = shlex.split(text)
-        except ValueError as problem:
-            raise UsageError(f"cannot parse this line: {problem}") from None
-        if word.startswith(prompts.PREFIX):
-            filled = await prompts.fetch(session, word, words)
+        line = read_line(text, commands.CHAT_COMMANDS)
+        if isinstance(line, TypedMessage):
+            if line.text:
+                await turn.send_to_model(session, line.text)
+        elif line.name.startswith(prompts.PREFIX):
+            filled = await prompts.fetch(session, line.name, line.words)
             if filled is not None:
-                await self._send_to_model(session, filled.messages, filled.server)
-            return
-        await commands.find(word).run(session, words)
+                await turn.send_to_model(session, filled.messages, filled.server)
+        else:
+            await commands.CHAT_COMMANDS[line.name].run(session, line.words)
 
-    async def _send_to_model(self, session: ChatSession, words: Words, server: str | None = None) -> None:
-        from dovetail.cli.options.model_choice import model_help
-
-        if session.chat is None:
-            raise UsageError(f"no model is configured. {model_help()}")
-        await turn.run_turn(session, session.chat, words, server)
-
-    @contextlib.contextmanager
-    def _signals(self) -> Generator[None]:
+    def _signals(self) -> contextlib.AbstractContextManager[None]:
         """Ctrl-C cancels the current command; SIGTERM and SIGHUP cancel `run`, so that the terminal is restored."""
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        task = asyncio.current_task()
         assert task is not None
-        handlers: dict[str, Callable[[], object]] = {
-            "SIGINT": self.interrupt,
-            "SIGTERM": task.cancel,
-            "SIGHUP": task.cancel,
-        }
-        before: dict[signal.Signals, Any] = {}
-        for name, handler in handlers.items():
-            number = getattr(signal, name, None)  # Windows does not have all of them
-            if number is not None:
-                before[number] = signal.signal(number, _on_loop(loop, handler))
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-
-def _on_loop(loop: asyncio.AbstractEventLoop, handler: Callable[[], object]) -> Callable[[int, object], None]:
-    def handle(number: int, frame: object) -> None:
-        loop.call_soon_threadsafe(handler)
-
-    return handle
+        return handled_signals(self.interrupt, task.cancel)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from dovetail.cli.chat.ui.contract import Suggestion
 from dovetail.cli.chat.views.prompts import PREFIX
+from dovetail.cli.chat.views.resources import suggest_mentions
 
 from .session import ChatSession
 
@@ -33,7 +34,7 @@ class ChatCompletion:
     async def suggest(self, typed: str) -> Sequence[Suggestion]:
         """Suggestions at the cursor; none in a message for the model."""
         if not typed.startswith("/"):
-            return ()
+            return await suggest_mentions(self._session, typed)
         word, space, rest = typed.partition(" ")
         if not space:
             return await self._command_names(word)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,8 +11,9 @@ import msgspec
 
 from dovetail.cli.chat.ui.colours import Part
 from dovetail.cli.chat.ui.contract import ChatUI, Interrupted
-from dovetail.cli.chat.views.rendering import as_json, command_line, exact, indented, one_line, rule, wrapped
+from dovetail.cli.chat.views.rendering import as_json, command_line, exact, indented, one_line, quoted, rule, wrapped
 from dovetail.cli.terminal.terminal import InputClosed
+from dovetail.config.launch_spec import LaunchSpec
 from dovetail.policy.approval_questions import (
     CallQuestion,
     DefinitionQuestion,
@@ -25,7 +27,9 @@ from dovetail.policy.approval_questions import (
     SamplingQuestion,
     Yes,
 )
-from dovetail.policy.launch import LaunchSpec
+from dovetail.policy.launch import has_same_words, short_digest
+from dovetail.protocol.errors import LocalError
+from dovetail.runtime.thread_pool import run_in_thread
 
 from .message_editor import as_draft, edited_answer, edited_params, words_of
 
@@ -34,6 +38,8 @@ _YES = {"y": "once", "s": "this session", "a": "always"}
 _NO = {"n": "no", "w": "no, because…"}
 _PAUSE = 0.02
 """Seconds in which pending output can appear before the question."""
+_INPUT = re.compile(r"(\$\{input:[^{}]*\})")
+_SCHEME = re.compile(r"\s*(?:(?:bearer|basic|token)\s+)?", re.IGNORECASE)
 _ROOM = 6
 """Lines of a description shown at first."""
 
@@ -61,7 +67,7 @@ class ApprovalDialogs:
                 self._interrupt()
                 return No(reason="The user cancelled the call.")
             except asyncio.CancelledError:
-                self._ui.say(("dim", f"  (the question of {question.server} was withdrawn)"))
+                self._ui.say(("dim", f"  (the question of {quoted(question.server)} was withdrawn)"))
                 raise
 
     async def _dispatch(self, question: Question) -> Reply:
@@ -80,13 +86,13 @@ class ApprovalDialogs:
                 return await self._definition(question)
 
     async def _launch(self, question: LaunchQuestion) -> Reply:
-        self._head("warn", f"May {question.server} be {launch_verb(question.spec)}?")
+        self._head("warn", f"May {quoted(question.server)} be {launch_verb(question.spec)}?")
         self._lines(launch_description(question))
         return await self._reply({**_YES, **_NO})
 
     async def _call(self, question: CallQuestion) -> Reply:
         edited: dict[str, Any] | None = None
-        self._head("warn", f"May the tool {question.tool} of {question.server} be called?")
+        self._head("warn", f"May the tool {quoted(question.tool)} of {quoted(question.server)} be called?")
         self._show_description(question)
         keys = {**_YES, "e": "edit", "v": "whole definition", **_NO}
         while True:
@@ -107,7 +113,7 @@ class ApprovalDialogs:
 
     async def _sampling(self, question: SamplingQuestion) -> Reply:
         params = question.params
-        self._head("warn", f"May {question.server} ask the model {question.model}?")
+        self._head("warn", f"May {quoted(question.server)} ask the model {quoted(question.model)}?")
         keys = {**_YES, "e": "edit", **_NO}
         if question.wants_context:
             self._lines([("bad", f"  It also requests the conversation ({params.include_context}).")])
@@ -129,7 +135,7 @@ class ApprovalDialogs:
 
     async def _answer(self, question: SamplingAnswerQuestion) -> Reply:
         answer = question.answer
-        self._head("warn", f"May {question.server} see what the model said?")
+        self._head("warn", f"May {quoted(question.server)} see what the model said?")
         while True:
             self._lines([indented(exact(words_of(answer.content))), ("dim", f"  from {answer.model}")])
             key = await self._ui.key({**_YES, "e": "edit", **_NO})
@@ -141,13 +147,13 @@ class ApprovalDialogs:
                 return await self._refusal(key)
 
     async def _roots(self, question: RootsQuestion) -> Reply:
-        self._head("warn", f"May {question.server} know of these folders?")
+        self._head("warn", f"May {quoted(question.server)} know of these folders?")
         self._lines([f"  {one_line(root)}" for root in question.roots])
         return await self._reply({**_YES, **_NO})
 
     async def _definition(self, question: DefinitionQuestion) -> Reply:
-        what = "the instructions" if question.kind == "instructions" else f"the {question.kind} {question.name}"
-        self._head("bad", f"{question.server}: {what} has changed or looks suspicious. Accept it?")
+        what = "the instructions" if question.kind == "instructions" else f"the {question.kind} {quoted(question.name)}"
+        self._head("bad", f"{quoted(question.server)}: {what} {_state_of(question)}. Accept it?")
         self._lines([("bad", f"  ! {one_line(concern)}") for concern in question.concerns])
         self._lines(difference(question.difference))
         return await self._reply({"y": "accept", **_NO})
@@ -166,7 +172,8 @@ class ApprovalDialogs:
             if changed is None or changed == text:
                 return value
             try:
-                return read(value, changed)
+                # In a thread: it may compile a schema that a server wrote.
+                return await run_in_thread(read, value, changed)
             except ValueError as problem:
                 self._ui.say(("bad", f"  {problem}"))
                 text = changed
@@ -179,7 +186,10 @@ class ApprovalDialogs:
                 changed = msgspec.json.decode(text, type=dict[str, Any])
             except (msgspec.MsgspecError, RecursionError) as problem:
                 raise ValueError(f"this is not a JSON object: {problem}") from None
-            validator = compile_schema(question.input_schema) if question.input_schema else None
+            try:
+                validator = compile_schema(question.input_schema) if question.input_schema else None
+            except LocalError:
+                return changed  # a schema that cannot be used checks nothing; the server will
             if validator is not None and not validator.is_valid(changed):
                 raise ValueError("; ".join(validator.problems(changed)))
             return changed
@@ -198,7 +208,10 @@ class ApprovalDialogs:
 
     def _show_definition(self, question: CallQuestion) -> None:
         self._lines(
-            [("strong", f"  {question.server}: {one_line(question.tool)}"), indented(exact(question.description or ""))]
+            [
+                ("strong", f"  {quoted(question.server)}: {quoted(question.tool)}"),
+                indented(exact(question.description or "")),
+            ]
         )
         self._lines([("strong", "  input schema:"), indented(as_json(question.input_schema))])
 
@@ -217,6 +230,19 @@ def difference(text: str) -> list[Part]:
     return [(tones.get(line[:1], "plain"), f"  {exact(line)}") for line in text.splitlines()]
 
 
+def _state_of(question: DefinitionQuestion) -> str:
+    """The reason for the question: a definition that is new, has changed, or looks suspicious."""
+    is_plural = question.kind == "instructions"
+    said: list[str] = []
+    if question.status == "new":
+        said.append("are new" if is_plural else "is new")
+    elif question.status == "changed":
+        said.append("have changed" if is_plural else "has changed")
+    if question.concerns:
+        said.append("look suspicious" if is_plural else "looks suspicious")
+    return " and ".join(said)
+
+
 def _limits(question: SamplingQuestion) -> Part:
     return ("dim", f"  at most {question.params.max_tokens} tokens")
 
@@ -231,8 +257,11 @@ def launch_description(question: LaunchQuestion) -> list[Part]:
     lines: list[Part] = [("dim", f"  from {one_line(question.origin)}")]
     lines += launch_lines(question.spec)
     if question.before is not None:
-        lines.append(("bad", "  This has changed. Previously approved:"))
-        lines += _dimmed(question.before)
+        for change in question.changes:
+            lines.append(("bad", f"  ! {one_line(change)}"))
+        if not has_same_words(question.before, question.spec):
+            lines.append(("bad", "  This has changed. Previously approved:"))
+            lines += _dimmed(question.before)
     return lines
 
 
@@ -242,6 +271,9 @@ def launch_lines(spec: LaunchSpec) -> list[Part]:
         lines: list[Part] = [("strong", "  command:"), f"  {command_line(spec.command)}"]
         if spec.cwd:
             lines.append(f"  in the folder {one_line(spec.cwd)}")
+        if spec.program is not None:
+            lines.append(f"  program: {one_line(spec.program)}")
+        lines += [f"  file: {one_line(path)} ({short_digest(digest)})" for path, digest in spec.files.items()]
     else:
         lines = [
             ("strong", f"  {spec.kind} address, at the host {host_of(spec.url or '')}:"),
@@ -267,10 +299,25 @@ def _dimmed(spec: LaunchSpec) -> list[Part]:
 
 
 def _shown(values: dict[str, str]) -> list[tuple[str, str]]:
-    """(name, value) pairs, with secrets redacted."""
+    """(name, value) pairs, with secrets redacted; what decides which code runs is never hidden."""
+    return [(one_line(name), one_line(_shown_value(name, value))) for name, value in sorted(values.items())]
+
+
+def _shown_value(name: str, value: str) -> str:
+    from dovetail.policy.launch import steers_programs
     from dovetail.text.redact import REDACTED, is_secret, redact_text
 
-    return [
-        (one_line(name), REDACTED if is_secret(name) and not value.startswith("${") else one_line(redact_text(value)))
-        for name, value in sorted(values.items())
-    ]
+    if steers_programs(name):
+        return value
+    parts = _INPUT.split(value)
+    if len(parts) == 1:
+        return REDACTED if is_secret(name) else redact_text(value)
+    # The inputs are shown, and a scheme such as Bearer: a user must see whose secret a server is given.
+    return "".join(
+        part
+        if _INPUT.fullmatch(part) or _SCHEME.fullmatch(part)
+        else REDACTED
+        if is_secret(name)
+        else redact_text(part)
+        for part in parts
+    )

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
 from dovetail.cli.chat.ui.contract import ChatUI, Interrupted
-from dovetail.cli.chat.views.rendering import exact, indented, one_line, rule
+from dovetail.cli.chat.views.rendering import exact, indented, one_line, quoted, rule
 from dovetail.cli.terminal.prompt_forms import ElicitationAnswer, ElicitationPrompts
 from dovetail.cli.terminal.terminal import InputClosed
 
+from .waiting_questions import WaitingQuestions
+
 if TYPE_CHECKING:
     from dovetail.client.elicitation import Elicitation
-    from dovetail.host.entries import Input
+    from dovetail.config.entries import Input
     from dovetail.host.secrets import Secrets
+    from dovetail.host.tasks.host_task import HostTask
 
 
 class ElicitationForms:
@@ -24,20 +27,29 @@ class ElicitationForms:
     def __init__(self, ui: ChatUI, interrupt: Callable[[], None]) -> None:
         self._ui = ui
         self._interrupt = interrupt
+        self.waiting = WaitingQuestions()
 
     async def elicit(self, server: str, question: Elicitation) -> ElicitationAnswer:
-        """Ask the user."""
+        """Ask the user; the question of a task in the background waits until they want to answer it."""
         from dovetail.host.consent.user_prompts import HostElicitation
 
+        task: HostTask | None = question.task if isinstance(question, HostElicitation) else None
         warnings = question.concerns if isinstance(question, HostElicitation) else ()
-        self._ui.end_progress()
         try:
-            return await _ServerForm(self._ui, server, warnings).elicit(question)
-        except Interrupted:
-            self._interrupt()
-            return "cancel"
+            while True:
+                if task is not None:
+                    name = f"task {task.number} ({quoted(server)}: {one_line(task.tool)})"
+                    self._ui.notice(("warn", f"? {name} asks you something; /tasks answers it"))
+                    await self.waiting.turn(task)
+                self._ui.end_progress()
+                try:
+                    return await _ServerForm(self._ui, server, warnings).elicit(question)
+                except Interrupted:
+                    self._interrupt()
+                    if task is None:
+                        return "cancel"
         except asyncio.CancelledError:
-            self._ui.notice(("dim", f"  (the question of {server} was withdrawn)"))
+            self._ui.notice(("dim", f"  (the question of {quoted(server)} was withdrawn)"))
             raise
 
 
@@ -49,10 +61,16 @@ class _ServerForm(ElicitationPrompts):
         self._ui = ui
         self._key = server
 
+    async def _choose(self, question: str, choices: Mapping[str, str], default: str | None = None) -> str:
+        """A single key, as in approval questions."""
+        if question:
+            self._ui.say(f"  {question}")
+        return await self._ui.key(choices, default)
+
     def _introduce(self, question: Elicitation) -> None:
         say = self._ui.say
         say()
-        say(("warn", rule(f"{self._key} asks for input", self._ui.width)))
+        say(("warn", rule(f"{quoted(self._key)} asks for input", self._ui.width)))
         say(indented(question.message.strip()))
         for warning in self._warnings:
             say(("bad", f"  ! {one_line(warning)}"))
@@ -85,11 +103,11 @@ def input_secrets(ui: ChatUI) -> Secrets:
     async def ask(server: str, wanted: Input) -> str | None:
         async with ui.question():
             ui.say()
-            ui.say(("warn", rule(f"{server} needs {wanted.description or wanted.id}", ui.width)))
+            ui.say(("warn", rule(f"{quoted(server)} needs {quoted(wanted.description or wanted.id)}", ui.width)))
             ui.say(("dim", f"  from {one_line(str(wanted.origin))}"))
             if wanted.options:
                 ui.say(f"  one of {', '.join(map(one_line, wanted.options))}")
-            prompt = f"  {wanted.id}: "
+            prompt = f"  {one_line(wanted.id)}: "
             try:
                 typed = await (ui.prompt_secret(prompt) if wanted.secret else ui.prompt(prompt))
             except (InputClosed, Interrupted):

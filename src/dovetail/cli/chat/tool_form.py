@@ -11,6 +11,7 @@ from dovetail.cli.chat.views.rendering import as_json, indented, one_line, short
 from dovetail.cli.options.values import read_arguments
 from dovetail.cli.parser import UsageError
 from dovetail.protocol.errors import LocalError
+from dovetail.runtime.thread_pool import run_in_thread
 
 
 async def fill(ui: ChatUI, schema: dict[str, Any]) -> dict[str, Any] | None:
@@ -23,7 +24,7 @@ async def fill(ui: ChatUI, schema: dict[str, Any]) -> dict[str, Any] | None:
         await _ask(ui, schema, name, about, name in required, arguments)
     while True:
         ui.say(indented(as_json(arguments), "  "))
-        if problems := problems_of(schema, arguments):
+        if problems := await run_in_thread(problems_of, schema, arguments):
             ui.say(("bad", f"  {'; '.join(problems)}"))
         key = await ui.key({"y": "call", "e": "edit", "n": "cancel"})
         if key == "n":
@@ -51,7 +52,7 @@ async def _ask(
             return
         try:
             given = read_arguments([f"{name}={text}"], schema)
-            problems = problems_of({**schema, "required": []}, given)
+            problems = await run_in_thread(problems_of, {**schema, "required": []}, given)
         except UsageError as problem:
             problems = [str(problem)]
             given = {}
@@ -74,7 +75,7 @@ async def _edited(ui: ChatUI, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def problems_of(schema: dict[str, Any], arguments: dict[str, Any]) -> list[str]:
-    """Validation errors of arguments."""
+    """Validation errors of arguments; called in a thread, since a server wrote the schema."""
     from dovetail.schema.validation import compile_schema
 
     try:

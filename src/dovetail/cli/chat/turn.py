@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
+import sys
+import time
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from dovetail.cli.chat.ui.colours import Part
+from dovetail.cli.chat.ui.contract import ChatUI
 from dovetail.cli.chat.views.rendering import counted, exact, one_line, shortened
-from dovetail.cli.terminal.contents import ContentRenderer
+from dovetail.cli.parser import UsageError
+from dovetail.cli.terminal.contents import ContentRenderer, result_table
 from dovetail.types.content import ResourceLink, Text
 
-from .session import ChatSession, NumberedResource
+from .session import ChatSession, NumberedResource, mentioned_resources
+from .usage import short_count, turn_summary
 
 if TYPE_CHECKING:
     from dovetail.host.chat.chat import Chat, Words
     from dovetail.host.chat.events import ToolFinished, ToolStarted, TurnEnded
 
+_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_TICK = 0.1
+_NAME = 30
+_ROWS = 12
 _LINES = 6
 """Lines of a tool result that are shown; the model sees more."""
 
@@ -30,29 +41,80 @@ _ENDS = {
 }
 
 
+async def send_to_model(session: ChatSession, words: Words, server: str | None = None) -> None:
+    """Send a message of the user, or the messages of a server's prompt, if there is a model."""
+    from dovetail.cli.options.model_choice import model_help
+
+    if session.chat is None:
+        raise UsageError(f"no model is configured. {model_help()}")
+    await run_turn(session, session.chat, words, server)
+
+
 async def run_turn(session: ChatSession, chat: Chat, words: Words, server: str | None = None) -> None:
     """Send a message of the user, or the messages of a server's prompt, and show the events of the turn."""
-    attached = [(link.server, link.uri) for link in session.attached]
+    mentioned = mentioned_resources(words, session.host.servers) if isinstance(words, str) else []
+    attached = [(link.server, link.uri) for link in dict.fromkeys([*session.attached, *mentioned])]
     session.attached.clear()
-    view = _TurnView(session)
+    view = _TurnView(session, chat)
+    showing = asyncio.ensure_future(view.activity.run())
     try:
         async with aclosing(chat.say(words, attach=attached, server=server)) as events:
             async for event in events:
                 view.show(event)
     finally:
+        showing.cancel()
+        session.ui.activity("")
+        session.ui.end_stream()
         session.ui.end_progress()
+
+
+class _Activity:
+    """The line that says that something is going on: who works, since when, and how much there is."""
+
+    def __init__(self, ui: ChatUI, model: str) -> None:
+        self._ui = ui
+        self._model = shortened(model, _NAME)
+        self._began = time.monotonic()
+        self._characters = 0
+        self.running: dict[str, str] = {}
+        """Names of the tools that run, by the id of the call."""
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the message was sent."""
+        return time.monotonic() - self._began
+
+    def count(self, text: str) -> None:
+        """Count streamed text."""
+        self._characters += len(text)
+
+    async def run(self) -> None:
+        """Show the line until cancelled."""
+        frames = itertools.cycle(_FRAMES if (sys.stdout.encoding or "").lower().startswith("utf") else "|/-\\")
+        for frame in frames:
+            self._ui.activity(f"{frame} {self._words()}")
+            await asyncio.sleep(_TICK)
+
+    def _words(self) -> str:
+        names = list(self.running.values())
+        who = self._model if not names else names[0] if len(names) == 1 else counted(len(names), "tool")
+        # The endpoint says how many tokens it wrote at the end; a token has about four characters.
+        tokens = [f"~{short_count(max(self._characters // 4, 1))} tokens"] if self._characters else []
+        return " · ".join([who, f"{self.seconds:.0f} s", *tokens, "Esc stops"])
 
 
 class _TurnView:
     """The state of a turn on the screen."""
 
-    def __init__(self, session: ChatSession) -> None:
+    def __init__(self, session: ChatSession, chat: Chat) -> None:
         self._session = session
+        self._chat = chat
         self._ui = session.ui
-        self._running: set[str] = set()
+        self.activity = _Activity(session.ui, chat.model)
         self._several = False
         """Calls run in parallel, so results must name their tool."""
         self._said = False
+        self._after_result = False
 
     def show(self, event: Any) -> None:
         """Show an event."""
@@ -62,8 +124,11 @@ class _TurnView:
         ui = self._ui
         match event:
             case TextDelta():
-                ui.end_progress()
+                if self._after_result:
+                    ui.say()
+                self._after_result = False
                 ui.stream(event.text)
+                self.activity.count(event.text)
                 self._said = True
             case Attached():
                 what = f"not attached: {event.problem}" if event.problem else f"attached, about {event.tokens} tokens"
@@ -82,30 +147,38 @@ class _TurnView:
 
     def _started(self, event: ToolStarted) -> None:
         self._said = False
-        self._several = self._several if self._running else False
-        self._running.add(event.id)
-        self._several = self._several or len(self._running) > 1
+        running = self.activity.running
+        self._several = self._several if running else False
+        running[event.id] = one_line(event.tool)
+        self._several = self._several or len(running) > 1
+        self._ui.end_stream()
         self._ui.say(
             ("name", f"* {_tool_label(event)} "),
             ("dim", _arguments(event.arguments, self._ui.width - len(_tool_label(event)))),
         )
 
     def _finished(self, event: ToolFinished) -> None:
-        self._running.discard(event.id)
+        self.activity.running.pop(event.id, None)
+        self._after_result = True
         say = self._ui.say
         if event.refused:
             say(("warn", f"  x {event.tool} was refused"))
             return
+        if event.task is not None:
+            say(("warn", f"  … {event.tool} goes on in the background, as task {event.task}; /tasks lists it"))
+            return
         head: list[Part] = [("bad", "  ! ") if event.result.is_error else ("good", "  < ")]
         if self._several:
             head.append(("name", f"{_tool_label(event)}: "))
+        table = result_table(event.result, self._ui.width - 4)
         text = "\n".join(block.text for block in event.result.content if isinstance(block, Text))
-        lines = exact(text).strip().split("\n")
-        for line in lines[:_LINES]:
+        lines = exact("\n".join(line[2:] for line in table) if table else text.strip()).split("\n")
+        most = _ROWS if table else _LINES
+        for line in lines[:most]:
             say(*head, ("dim", line))
             head = ["    "]
-        if len(lines) > _LINES:
-            say(("dim", f"    … {counted(len(lines) - _LINES, 'line')} more"))
+        if len(lines) > most:
+            say(("dim", f"    … {counted(len(lines) - most, 'line')} more"))
         others = [block for block in event.result.content if not isinstance(block, (Text, ResourceLink))]
         for block in others:
             say(("dim", f"    {one_line(ContentRenderer(None).describe(block))}"))
@@ -117,13 +190,17 @@ class _TurnView:
             say("    ", ("name", f"[{number}]"), f" {name}: {one_line(each.link.uri)}")
 
     def _ended(self, event: TurnEnded) -> None:
-        self._ui.end_progress()
+        ui = self._ui
+        ui.activity("")
+        ui.end_stream()
+        ui.end_progress()
+        self._session.usage.add(self._chat, event)
         if event.reason in _ENDS:
-            self._ui.say(("warn", f"({_ENDS[event.reason]})"))
+            ui.say(("warn", f"({_ENDS[event.reason]})"))
         elif not self._said:
-            self._ui.say(("warn", "(the model gave no answer)"))
-        else:
-            self._ui.say()
+            ui.say(("warn", "(the model gave no answer)"))
+        ui.say()
+        ui.say(("dim", f"  {turn_summary(self.activity.seconds, event.usage)}"))
 
 
 def _tool_label(event: ToolStarted | ToolFinished) -> str:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from dovetail.cli.exit_status import OK, CommandFailed
 from dovetail.cli.options.config_options import (
-    TerminalPrompts,
     add_file_option,
     add_secrets_option,
     audited,
@@ -24,20 +23,24 @@ from dovetail.cli.options.config_options import (
     use_keyring,
     warn_if_inputs_unsupported,
 )
+from dovetail.cli.options.terminal_prompts import TerminalPrompts
 from dovetail.cli.options.values import read_pairs
 from dovetail.cli.parser import UsageError
 from dovetail.cli.terminal.progress import ProgressDisplay
 
 if TYPE_CHECKING:
-    from dovetail.host.config.document import ConfigDocument
-    from dovetail.host.entries import ServerEntry
+    from dovetail.config.document import ConfigDocument
+    from dovetail.config.entries import ServerEntry
 
 
 def configure_add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.usage = "dovetail add KEY URL [options] | dovetail add KEY [options] -- COMMAND…"
+    parser.usage = "dovetail add KEY URL [options] | dovetail add KEY [options] -- COMMAND…  (-- before its options)"
+    parser.set_defaults(takes_program=True)
     parser.add_argument("key", metavar="KEY", help="the name of the server")
-    parser.add_argument("url", nargs="?", metavar="URL", help="the URL of the server (https:, ws:)")
+    parser.add_argument(
+        "words", nargs="*", metavar="URL", help="the URL of the server (https:, ws:), or a command without options"
+    )
     parser.add_argument("--env", action="append", default=[], metavar="KEY=VALUE", help="set for the server's process")
     parser.add_argument("--cwd", metavar="DIR", help="where the server's process runs")
     parser.add_argument("--header", action="append", default=[], metavar="NAME=VALUE", help="send with every request")
@@ -60,9 +63,8 @@ def run_add(options: argparse.Namespace) -> int:
 
 
 def _server(options: argparse.Namespace) -> dict[str, Any]:
-    command, env, headers = options.after_dashes, read_pairs(options.env), read_pairs(options.header, "NAME=VALUE")
-    if bool(command) == (options.url is not None):
-        raise UsageError("give either a URL, or a command after --: dovetail add KEY -- COMMAND…")
+    env, headers = read_pairs(options.env), read_pairs(options.header, "NAME=VALUE")
+    url, command = _url_or_command(options.words, options.after_dashes)
     if not options.key.strip():
         raise UsageError("the KEY is empty")
     if command:
@@ -78,14 +80,30 @@ def _server(options: argparse.Namespace) -> dict[str, Any]:
     else:
         if env or options.cwd:
             raise UsageError("--env and --cwd are for a command")
-        kind = options.type or ("ws" if options.url.lower().startswith(("ws:", "wss:")) else "http")
-        given = {"type": kind, "url": options.url, "headers": headers}
+        kind = options.type or ("ws" if url.lower().startswith(("ws:", "wss:")) else "http")
+        given = {"type": kind, "url": url, "headers": headers}
     return {name: value for name, value in given.items() if value}
 
 
+def _url_or_command(words: list[str], after_dashes: list[str]) -> tuple[str, list[str]]:
+    """The URL, or the words of the command; one of them is empty."""
+    if bool(words) == bool(after_dashes):
+        raise UsageError("give either a URL, or a command after --: dovetail add KEY -- COMMAND…")
+    if after_dashes:
+        return "", after_dashes
+    if len(words) == 1 and "://" in words[0]:
+        return words[0], []
+    if any("://" in word for word in words[:1]):
+        raise UsageError(f"one URL is enough; {words[1]!r} is too much")
+    from dovetail.client.targets.addresses import address_url
+
+    url = address_url(words[0]) if len(words) == 1 and not os.path.exists(words[0]) else None
+    return (url, []) if url is not None else ("", words)
+
+
 async def _add(options: argparse.Namespace, server: dict[str, Any], prompts: TerminalPrompts) -> int:
-    from dovetail.host.config.editing import edit_file, input_ids
-    from dovetail.host.config.secret_inputs import extract_secrets, secrets_left_in_file
+    from dovetail.config.editing import edit_file, input_ids
+    from dovetail.config.secret_inputs import extract_secrets, secrets_left_in_file
     from dovetail.host.secrets import Secrets
 
     file, key = config_path(options), options.key
@@ -122,12 +140,23 @@ async def _add(options: argparse.Namespace, server: dict[str, Any], prompts: Ter
     problem = entry.problem if entry is not None else None
     if problem is not None:
         print_warnings([f"the server cannot start yet: {problem}"])
-    print_result(options, f"Added {key} to {file}.", {"file": file, "key": key, "problem": problem})
+    stored = [each.where for each in hidden]
+    text = "\n".join([f"Added {key} to {file}.", *(f"{where} is {_place()}, not in the file." for where in stored)])
+    print_result(options, text, {"file": file, "key": key, "problem": problem, "stored": stored})
     return OK
 
 
+def _place() -> str:
+    """The place on this machine that keeps the values of inputs."""
+    import importlib.util
+
+    if importlib.util.find_spec("keyring") is None:
+        return "stored encrypted in your settings folder, with its key beside it (the extra `keyring` hides the key)"
+    return "stored encrypted, with the key in the keyring"
+
+
 def _require_free_key(options: argparse.Namespace, document: ConfigDocument) -> None:
-    from dovetail.host.config.editing import server_keys
+    from dovetail.config.editing import server_keys
 
     if options.key in server_keys(document) and not options.replace:
         raise CommandFailed(
@@ -148,10 +177,10 @@ def _relative_paths(entry: ServerEntry | None) -> list[str]:
 
 
 def _changed(document: ConfigDocument, key: str, server: dict[str, Any], declarations: list[dict[str, Any]]) -> str:
-    from dovetail.host.config.document import ConfigDocument
-    from dovetail.host.config.editing import input_ids, put_input, put_server, remove_input, wanted_inputs
-    from dovetail.host.config.secret_inputs import secret_input
-    from dovetail.host.config.variables import input_names
+    from dovetail.config.document import ConfigDocument
+    from dovetail.config.editing import input_ids, put_input, put_server, remove_input, wanted_inputs
+    from dovetail.config.secret_inputs import secret_input
+    from dovetail.config.variables import input_names
 
     text = put_server(document, key, server)
     known = [*input_ids(document), *(each["id"] for each in declarations)]

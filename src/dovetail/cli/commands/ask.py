@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dovetail.cli import output
 from dovetail.cli.exit_status import OK, UNAUTHORIZED, CommandFailed
-from dovetail.cli.options.client_options import add_format_option
+from dovetail.cli.options.client_options import add_format_option, add_output_option
 from dovetail.cli.options.host_options import add_host_options, make_host, unmatched_patterns
 from dovetail.cli.parser import UsageError
 from dovetail.cli.terminal.progress import ProgressDisplay
@@ -35,10 +35,20 @@ _CUT = {
 def configure_ask(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("question", metavar="QUESTION", help="the question; - reads it from stdin")
+    parser.add_argument(
+        "--server",
+        dest="targets",
+        action="append",
+        default=[],
+        metavar="TARGET",
+        help="a server to use instead of the configuration: a Python file, a URL, a command, or a configured name",
+    )
     add_host_options(parser)
     parser.add_argument("--attach", action="append", default=[], metavar="SERVER=URI", help="attach this resource")
     parser.add_argument("--interactive", action="store_true", help="ask you at the terminal where the policy says so")
     add_format_option(parser)
+    add_output_option(parser)
+    parser.add_argument("-q", "--quiet", action="store_true", help="write nothing to stderr but errors")
     parser.epilog = (
         "The answer goes to stdout, everything else to stderr. What needs approval is refused without --interactive."
     )
@@ -61,18 +71,20 @@ async def _ask(options: argparse.Namespace) -> int:
     from dovetail.cli.options.model_choice import model_help
 
     attached = [(server, uri) for server, uri in map(_attachment, options.attach)]
-    with ProgressDisplay(sys.stderr) as display:
+    with ProgressDisplay(sys.stderr, quiet=options.quiet) as display:
         messages = _ServerMessages(display)
         host = make_host(options, on_event=messages.on_event, **_user_callbacks(options, display))
         if not host.models:
             raise UsageError(f"there is no model to ask. {model_help()}")
         async with host:
-            await _servers(host, display)
+            async with display.activity("Starting the servers"):
+                await _servers(host, display)
             messages.started = True
             for line in unmatched_patterns(options, host, await host.tools()):
-                display.line(line)
+                display.note(line)
             chat = host.chat(system=options.system)
-            answer = await _answer(chat, options.question, attached, display)
+            async with display.activity(f"Waiting for {chat.model}"):
+                answer = await _answer(chat, options.question, attached, display)
     if options.format == "json":
         output.show_json(answer)
     else:
@@ -91,7 +103,7 @@ async def _servers(host: Host, display: ProgressDisplay) -> None:
             continue
         if error.startswith(NOBODY):
             error = f"its launch is not approved; --launch {status.key} approves it"
-        display.line(f"{status.key} is not ready: {error}")
+        display.note(f"{status.key} is not ready: {error}")
 
 
 async def _answer(
@@ -112,14 +124,14 @@ async def _answer(
                     # Text before a tool call is not part of the answer.
                     _print_interim_text(pieces, display)
                     calls[event.id] = {"server": event.server, "tool": event.tool, "arguments": event.arguments}
-                    display.line(_tool_label(event))
+                    display.note(_tool_label(event))
                 case ToolProgress():
                     display.progress(event.progress, event.total, f"{event.tool}: {event.message or ''}", event.id)
                 case ToolFinished():
                     display.end_progress(event.id)
                     calls[event.id] |= {"refused": event.refused, "isError": bool(event.result.is_error)}
                     if event.refused:
-                        display.line(f"{_tool_label(event)} was refused: {_refusal_reason(event)}")
+                        display.note(f"{_tool_label(event)} was refused: {_refusal_reason(event)}")
                 case Attached():
                     if event.problem:
                         raise CommandFailed("not_found", f"{event.uri} of {event.server}: {event.problem}")
@@ -172,7 +184,7 @@ def _attachment(word: str) -> tuple[str, str]:
 
 def _print_interim_text(pieces: list[str], display: ProgressDisplay) -> None:
     if said := "".join(pieces).strip():
-        display.line(said)
+        display.note(said)
     pieces.clear()
 
 
@@ -210,6 +222,6 @@ class _ServerMessages:
 
         if event.kind == "definition":
             what = f"{event.detail.kind} {event.detail.name}".strip()
-            self._display.line(f"{event.server}: {what} is withheld; see `dovetail lock`")
+            self._display.note(f"{event.server}: {what} is withheld; see `dovetail lock`")
         elif self.started and isinstance(event.detail, ServerStatus) and event.detail.state == "waiting":
-            self._display.line(f"{event.server}: {event.detail.error}")
+            self._display.note(f"{event.server}: {event.detail.error}")

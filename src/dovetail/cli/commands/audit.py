@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from dovetail.cli import output
 from dovetail.cli.exit_status import OK, CommandFailed
-from dovetail.cli.options.client_options import add_format_option
+from dovetail.cli.options.client_options import add_format_option, add_output_option
+from dovetail.cli.options.numbers import whole_number
 from dovetail.cli.parser import UsageError
 
 if TYPE_CHECKING:
@@ -22,7 +23,9 @@ _SPANS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 def configure_audit(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("what", choices=tuple(_WHAT), help="show, verify or export the audit log")
+    parser.add_argument(
+        "what", choices=tuple(_WHAT), metavar="show|verify|export", help="what to do with the audit log"
+    )
     parser.add_argument(
         "file", nargs="?", metavar="FILE", help="the audit log (default: audit.jsonl in your user folder)"
     )
@@ -30,10 +33,11 @@ def configure_audit(parser: argparse.ArgumentParser) -> None:
     some.add_argument("--server", metavar="KEY", help="only records about this server")
     some.add_argument("--kind", metavar="EVENT", help="call, result, question, answer, refusal, launch, config, …")
     some.add_argument("--since", type=_moment, metavar="WHEN", help="a date, a date with a time, or 30m, 12h, 7d ago")
-    some.add_argument("--last", type=int, metavar="N", help="only the last N records")
+    some.add_argument("--last", type=whole_number("the number of records"), metavar="N", help="only the last N records")
     some.add_argument("--as", dest="form", choices=("jsonl", "csv"), default="jsonl", help="the form of the export")
     parser.add_argument("--kept-at", metavar="PATH", help="verify: the path where a moved log was written")
     add_format_option(parser)
+    add_output_option(parser)
 
 
 def run_audit(options: argparse.Namespace) -> int:
@@ -73,11 +77,12 @@ def _verify(options: argparse.Namespace) -> int:
         raise CommandFailed(
             "tampered", f"{path} is not whole: {result.problem} ({result.records} records before it are genuine)"
         )
-    facts = {"file": str(path), "records": result.records}
+    facts = {"file": str(path), "records": result.records, "began": result.began}
     if options.format == "json":
         output.show_json(facts)
     else:
-        output.show_text(f"{path} is whole: {result.records} records.")
+        since = "" if result.began is None else f", the first of {_when(result.began)}"
+        output.show_text(f"{path} is whole: {result.records} records{since}.")
     return OK
 
 

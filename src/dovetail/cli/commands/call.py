@@ -6,11 +6,14 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from dovetail.cli import output
-from dovetail.cli.options.client_options import add_client_options, add_target_argument, run_with_client
+from dovetail.cli.load.options import add_load_options, check_load_options
+from dovetail.cli.options.client_options import add_client_options, run_with_client
+from dovetail.cli.options.targets import add_target_argument
 from dovetail.cli.parser import UsageError
 from dovetail.cli.terminal.progress import ProgressDisplay
 
 if TYPE_CHECKING:
+    from dovetail.cli.tasks.observed_task import ObservedTask
     from dovetail.client.client import Client
     from dovetail.types.tools import CallToolResult
 
@@ -24,6 +27,10 @@ def configure_call(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", metavar="OBJECT", help="all arguments at once: JSON, @FILE, or - for stdin")
     parser.add_argument("--save", metavar="DIR", help="save images, audio and other bytes there")
+    parser.add_argument(
+        "--detach", action="store_true", help="leave a call that becomes a task running, and print its reference"
+    )
+    add_load_options(parser)
     add_client_options(parser)
 
 
@@ -31,32 +38,85 @@ def run_call(options: argparse.Namespace) -> int:
     """Call the tool."""
     from dovetail.cli.options.values import read_object
 
+    check_load_options(options)
     if options.json is not None:
         if options.arguments:
             raise UsageError("give the arguments as key=value or with --json, not both")
         options.json = read_object(options.json)
-    return run_with_client(options, _call)
+    if options.detach and (options.load is not None or options.duration is not None):
+        raise UsageError("--detach leaves one call running; it has no use with --load and --duration")
+    from dovetail.cli.tasks.observed_task import ObservedTask
+
+    # Whoever comes back to the task answers its questions.
+    options.always_asks = options.detach
+    options.observed = observed = ObservedTask(options)
+    try:
+        return run_with_client(options, _call)
+    except KeyboardInterrupt:
+        if (report := observed.interrupted()) is not None:
+            raise report from None
+        raise
 
 
-async def _call(client: Client, options: argparse.Namespace, display: ProgressDisplay) -> None:
+async def _call(client: Client, options: argparse.Namespace, display: ProgressDisplay) -> int | None:
     arguments = options.json
     if arguments is None:
-        arguments = await _arguments(client, options.tool, options.arguments)
-    result = await client.call(options.tool, arguments, progress=display.progress)
+        arguments = await _arguments(client, options)
+    if options.load is not None or options.duration is not None:
+        from dovetail.cli.load.runner import run_load
+
+        return await run_load(client, options, arguments, display)
+    if options.detach:
+        from dovetail.cli.tasks.detach import detach
+
+        return await detach(client, options, arguments, display)
+    await _call_once(client, options, arguments, display)
+    return None
+
+
+async def _call_once(
+    client: Client, options: argparse.Namespace, arguments: dict[str, Any], display: ProgressDisplay
+) -> None:
+    from dovetail.protocol.errors import ConnectionLost
+
+    observed: ObservedTask = options.observed
+    observed.observe(client, display)
+
+    def progress(done: float, total: float | None, message: str | None) -> None:
+        if observed.is_task:
+            # Its progress is its status, which is text.
+            display.message(message or "")
+        else:
+            display.progress(done, total, message)
+
+    try:
+        async with display.activity(f"Calling {options.tool}"):
+            result = await client.call(options.tool, arguments, progress=progress)
+    except ConnectionLost:
+        if observed.is_task:
+            display.note(observed.leave())
+        raise
     display.end_progress()
+    show_call_result(result, options)
+
+
+def show_call_result(result: CallToolResult, options: argparse.Namespace) -> None:
+    """Print a result, for users or for scripts."""
     if options.format == "json":
         output.show_json(as_json(result))
     else:
         show(result, options.save)
 
 
-async def _arguments(client: Client, tool: str, words: list[str]) -> dict[str, Any]:
+async def _arguments(client: Client, options: argparse.Namespace) -> dict[str, Any]:
+    from dovetail.cli.options.known_names import remember_names
     from dovetail.cli.options.values import read_arguments
 
-    if not words:
+    if not options.arguments:
         return {}
     schemas = {each.name: each.input_schema for each in await client.tools()}
-    return read_arguments(words, schemas.get(tool, {}))
+    remember_names(options.target, "tools", schemas)
+    return read_arguments(options.arguments, schemas.get(options.tool, {}))
 
 
 def as_json(result: CallToolResult) -> dict[str, Any]:

@@ -8,7 +8,6 @@ import sys
 
 from dovetail.cli.exit_status import OK
 from dovetail.cli.options.config_options import (
-    TerminalPrompts,
     add_file_option,
     audited,
     config_path,
@@ -20,6 +19,7 @@ from dovetail.cli.options.config_options import (
     require_server,
     warn_if_shared,
 )
+from dovetail.cli.options.terminal_prompts import TerminalPrompts
 from dovetail.cli.parser import UsageError
 from dovetail.cli.terminal.progress import ProgressDisplay
 
@@ -32,7 +32,7 @@ def configure_disable(parser: argparse.ArgumentParser) -> None:
 
 def run_disable(options: argparse.Namespace) -> int:
     """Disable the server."""
-    from dovetail.host.config.editing import edit_file, switch_off
+    from dovetail.config.editing import edit_file, switch_off
 
     file, key = config_path(options), options.key
     require_server(file, key)
@@ -57,8 +57,8 @@ def run_enable(options: argparse.Namespace) -> int:
 
 
 async def _enable(options: argparse.Namespace, prompts: TerminalPrompts) -> int:
-    from dovetail.host.config.editing import edit_file, switch_on
-    from dovetail.host.secrets import Secrets, variable_for
+    from dovetail.config.editing import edit_file, switch_on
+    from dovetail.host.secrets import Secrets, variables_for
 
     file, key = config_path(options), options.key
     require_server(file, key)
@@ -74,7 +74,7 @@ async def _enable(options: argparse.Namespace, prompts: TerminalPrompts) -> int:
         if known is None and await secrets.ask(key, wanted) is None and wanted.default is None:
             missing.append(wanted.id)
             print_warnings(
-                [f"{wanted.id} has no value yet: `dovetail enable {key} --ask`, or set {variable_for(wanted)}"]
+                [f"{wanted.id} has no value yet: `dovetail enable {key} --ask`, or set {variables_for(wanted)}"]
             )
     problem = entry.problem if entry is not None else None
     if problem is not None:
@@ -97,8 +97,8 @@ def run_remove(options: argparse.Namespace) -> int:
 
 
 async def _remove(options: argparse.Namespace) -> int:
-    from dovetail.host.config.document import ConfigDocument
-    from dovetail.host.config.editing import edit_file, input_ids, remove_input, remove_server, wanted_inputs
+    from dovetail.config.document import ConfigDocument
+    from dovetail.config.editing import edit_file, input_ids, remove_input, remove_server, wanted_inputs
 
     file, key = config_path(options), options.key
     require_server(file, key)

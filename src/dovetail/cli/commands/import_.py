@@ -1,4 +1,4 @@
-"""`dovetail import [claude-desktop|claude-code|cursor|vscode|PATH]…`."""
+"""`dovetail import [PROGRAM|PATH]…`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from dovetail.cli import output
 from dovetail.cli.exit_status import OK, CommandFailed
 from dovetail.cli.options.config_options import (
-    TerminalPrompts,
     add_file_option,
     add_secrets_option,
     audited,
@@ -24,14 +23,16 @@ from dovetail.cli.options.config_options import (
     store_secrets_and_write,
     use_keyring,
 )
+from dovetail.cli.options.terminal_prompts import TerminalPrompts
 from dovetail.cli.parser import UsageError
 from dovetail.cli.terminal.progress import ProgressDisplay
+from dovetail.config.programs import PROGRAMS
 
 if TYPE_CHECKING:
-    from dovetail.host.config.document import ConfigDocument
-    from dovetail.host.config.importing import ImportedServer, ImportPlan
+    from dovetail.config.document import ConfigDocument
+    from dovetail.config.importing import ImportedServer, ImportPlan
 
-PRODUCTS = ("claude-desktop", "claude-code", "cursor", "vscode")
+PRODUCTS: tuple[str, ...] = tuple(program.name for program in PROGRAMS)
 
 
 def configure_import(parser: argparse.ArgumentParser) -> None:
@@ -52,9 +53,9 @@ def run_import(options: argparse.Namespace) -> int:
 
 
 async def _import(options: argparse.Namespace, prompts: TerminalPrompts) -> int:
-    from dovetail.host.config.editing import edit_file, input_ids
-    from dovetail.host.config.importing import plan_import
-    from dovetail.host.config.secret_inputs import ExtractedSecret, extract_secrets, secrets_left_in_file
+    from dovetail.config.editing import edit_file, input_ids
+    from dovetail.config.importing import plan_import
+    from dovetail.config.secret_inputs import ExtractedSecret, extract_secrets, secrets_left_in_file
     from dovetail.host.secrets import Secrets
 
     file = config_path(options)
@@ -101,7 +102,7 @@ async def _import(options: argparse.Namespace, prompts: TerminalPrompts) -> int:
 
 def _sources(words: Sequence[str], target: str) -> list[str]:
     """The files to import from; a missing one is an error if it was named."""
-    from dovetail.host.config.files import find_files
+    from dovetail.config.files import find_files
 
     there = [each for each in find_files() if str(each.path) != target]
     if not words:
@@ -151,8 +152,8 @@ def _shown(one: ImportedServer) -> list[str]:
 
 
 def _changed(document: ConfigDocument, servers: dict[str, dict[str, Any]], inputs: Sequence[dict[str, Any]]) -> str:
-    from dovetail.host.config.document import ConfigDocument
-    from dovetail.host.config.editing import put_input, put_server, remove_input, wanted_inputs
+    from dovetail.config.document import ConfigDocument
+    from dovetail.config.editing import put_input, put_server, remove_input, wanted_inputs
 
     text = document.text
     for key, server in servers.items():

@@ -12,12 +12,11 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dovetail.cli import output
-from dovetail.cli.exit_status import USAGE, CommandFailed
-from dovetail.cli.options.client_options import add_client_options, add_target_argument, run_with_client
+from dovetail.cli.options.client_options import add_client_options, run_with_client
+from dovetail.cli.options.targets import add_target_argument
 from dovetail.cli.terminal.progress import ProgressDisplay
 
 if TYPE_CHECKING:
@@ -63,7 +62,6 @@ def configure_read(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     add_target_argument(parser)
     parser.add_argument("uri", metavar="URI")
-    parser.add_argument("-o", "--output", metavar="FILE", help="write the contents there, byte for byte")
     add_client_options(parser)
 
 
@@ -73,28 +71,19 @@ def run_read(options: argparse.Namespace) -> int:
 
 
 async def _read(client: Client, options: argparse.Namespace, display: ProgressDisplay) -> None:
-    from dovetail.cli.terminal.contents import ContentRenderer, contents_bytes
+    from dovetail.cli.terminal.contents import contents_bytes, show_contents
     from dovetail.types.serialization import dump
 
-    result = await client.read(options.uri)
-    if options.output is not None:
-        _write(options.output, contents_bytes(result.contents))
+    async with display.activity(f"Reading {options.uri}"):
+        result = await client.read(options.uri)
     if options.format == "json":
         output.show_json(dump(result))
-    elif options.output is None:
-        if sys.stdout.isatty():
-            for part in result.contents:
-                output.show_text(ContentRenderer(None).describe(part))
-        else:
-            # Into a pipe or a file goes exactly the content of the resource.
-            sys.stdout.buffer.write(contents_bytes(result.contents))
-
-
-def _write(path: str, data: bytes) -> None:
-    try:
-        Path(path).write_bytes(data)
-    except OSError as problem:
-        raise CommandFailed("usage", f"{path} cannot be written: {problem.strerror}", USAGE) from None
+    elif sys.stdout.isatty():
+        show_contents(result.contents)
+    else:
+        # Into a pipe or a file goes exactly the content of the resource.
+        sys.stdout.flush()
+        sys.stdout.buffer.write(contents_bytes(result.contents))
 
 
 def configure_prompt(parser: argparse.ArgumentParser) -> None:
@@ -117,7 +106,8 @@ async def _prompt(client: Client, options: argparse.Namespace, display: Progress
     from dovetail.cli.terminal.contents import ContentRenderer
     from dovetail.types.serialization import dump
 
-    result = await client.prompt(options.name, options.arguments)
+    async with display.activity(f"Getting {options.name}"):
+        result = await client.prompt(options.name, options.arguments)
     if options.format == "json":
         output.show_json(dump(result))
         return

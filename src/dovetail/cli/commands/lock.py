@@ -15,8 +15,9 @@ from dovetail.cli.options.host_options import config_files
 from dovetail.cli.parser import UsageError
 
 if TYPE_CHECKING:
-    from dovetail.host.config.reader import Config
-    from dovetail.host.entries import ServerEntry
+    from dovetail.config.entries import ServerEntry
+    from dovetail.config.launch_spec import LaunchSpec
+    from dovetail.config.reader import Config
     from dovetail.host.servers.definition_probe import ProbedDefinitions
     from dovetail.policy.definitions import Definition
     from dovetail.policy.lockfile import Difference, Lock, LockFile
@@ -39,7 +40,7 @@ def configure_lock(parser: argparse.ArgumentParser) -> None:
 
 def run_lock(options: argparse.Namespace) -> int:
     """Query the servers, then write the lockfile or compare with it."""
-    from dovetail.host.config.reader import read_configs
+    from dovetail.config.reader import read_configs
     from dovetail.policy.lockfile import NAME, LockFile
 
     files = config_files(options.files)
@@ -69,7 +70,7 @@ def _entries(config: Config, options: argparse.Namespace) -> list[ServerEntry]:
         if entry.problem is not None:
             raise CommandFailed("usage", entry.problem, USAGE)
     approvals = Approvals()
-    unapproved = [entry for entry in wanted if entry.spec and not approvals.approved(entry.key, entry.spec)]
+    unapproved = [entry for entry in wanted if entry.spec and not approvals.approved(entry.key, _resolved(entry.spec))]
     if unapproved and not options.yes:
         text = "\n".join(f"  {entry.key}: {_launch(entry)} ({entry.origin})" for entry in unapproved)
         raise CommandFailed(
@@ -97,7 +98,12 @@ def _audit_launches(entries: Sequence[ServerEntry], options: argparse.Namespace,
                 raise CommandFailed("refused", f"The policy forbids starting {entry.key!r} ({decision.rule})")
             rule = "started with `dovetail lock --yes`" if options.yes else "approved before"
             audit.write(
-                "launch", server=entry.key, by="person", rule=rule, kind="launch", spec=loggable_spec(entry.spec)
+                "launch",
+                server=entry.key,
+                by="person",
+                rule=rule,
+                kind="launch",
+                spec=loggable_spec(_resolved(entry.spec)),
             )
 
 
@@ -220,6 +226,15 @@ def _facts(item: Difference) -> dict[str, Any]:
         "after": item.after.digest if item.after else None,
         "difference": item.text,
     }
+
+
+def _resolved(spec: LaunchSpec) -> LaunchSpec:
+    import os
+
+    from dovetail.client.targets.environment import shared_environment
+    from dovetail.policy.launch_files import resolve_launch
+
+    return resolve_launch(spec, shared_environment(os.environ))
 
 
 def _launch(entry: ServerEntry) -> str:

@@ -17,7 +17,12 @@ from typing import TYPE_CHECKING
 
 from dovetail.cli import output
 from dovetail.cli.exit_status import OK, CommandFailed
-from dovetail.cli.options.client_options import add_format_option, login_url, read_secret_variable
+from dovetail.cli.options.client_options import (
+    add_format_option,
+    add_output_option,
+    login_url,
+    read_secret_variable,
+)
 from dovetail.cli.parser import UsageError
 from dovetail.cli.terminal.progress import ProgressDisplay
 from dovetail.cli.terminal.terminal import InputClosed, Terminal, is_interactive
@@ -52,10 +57,10 @@ def run_login(options: argparse.Namespace) -> int:
 async def _login(options: argparse.Namespace, terminal: Terminal | None) -> int:
     from dovetail.auth.challenge import NO_CHALLENGE
     from dovetail.auth.client_authentication import OAuthClient
-    from dovetail.auth.errors import AuthorizationFailed
+    from dovetail.auth.errors import AuthorizationFailed, LoginNotOffered
     from dovetail.client.auth.accounts import list_logins
     from dovetail.client.auth.browser_login import loopback
-    from dovetail.client.auth.challenge_probe import probe_challenge
+    from dovetail.client.auth.challenge_probe import probe_challenge, probe_refusal
     from dovetail.client.auth.grants import BrowserLogin
     from dovetail.client.auth.oauth import OAuth
     from dovetail.client.auth.token_store import default_tokens
@@ -78,6 +83,8 @@ async def _login(options: argparse.Namespace, terminal: Terminal | None) -> int:
     try:
         await oauth.login_again(url, wanted or NO_CHALLENGE)
     except AuthorizationFailed as problem:
+        if isinstance(problem, LoginNotOffered) and (refusal := await probe_refusal(url)) is not None:
+            raise AuthorizationFailed(f"No login is possible: {refusal}") from problem
         if wanted is None:
             raise AuthorizationFailed(f"{url} needs no login and offers none ({problem})") from problem
         raise
@@ -150,6 +157,7 @@ def configure_accounts(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("url", nargs="?", metavar="TARGET", help="the URL of a server (default: all)")
     add_format_option(parser)
+    add_output_option(parser)
 
 
 def run_accounts(options: argparse.Namespace) -> int:

@@ -48,13 +48,25 @@ end
 complete -c dovetail -f -a '(__dovetail_candidates)'
 """
 
-SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
+# Without candidates PowerShell completes file names. Some versions do not pass an empty word on, hence `@new`.
+_POWERSHELL = """\
+Register-ArgumentCompleter -Native -CommandName dovetail -ScriptBlock {
+    param($wordToComplete, $commandAst, $cursorPosition)
+    $words = @($commandAst.CommandElements | Select-Object -Skip 1 |
+        Where-Object { $_.Extent.StartOffset -lt $cursorPosition } | ForEach-Object { $_.ToString() })
+    if ($wordToComplete -eq '') { $words += '@new' }
+    dovetail __complete @words 2>$null | Where-Object { $_ -ne '@files' } | ForEach-Object {
+        [System.Management.Automation.CompletionResult]::new($_, $_, 'ParameterValue', $_)
+    }
+}
+"""
+
+SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH, "powershell": _POWERSHELL}
 
 
 def configure_shell_completion(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("shell", choices=tuple(SCRIPTS))
-    parser.epilog = 'for bash: eval "$(dovetail shell-completion bash)"; fish: dovetail shell-completion fish | source'
 
 
 def run_shell_completion(options: argparse.Namespace) -> int:

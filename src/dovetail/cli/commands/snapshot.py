@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from dovetail.cli import output
 from dovetail.cli.exit_status import USAGE, CommandFailed
-from dovetail.cli.options.client_options import add_client_options, add_target_argument, run_with_client
+from dovetail.cli.options.client_options import add_client_options, run_with_client
+from dovetail.cli.options.targets import add_target_argument
 from dovetail.cli.parser import UsageError
 from dovetail.cli.terminal.progress import ProgressDisplay
 

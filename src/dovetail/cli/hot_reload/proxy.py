@@ -10,7 +10,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -21,30 +21,33 @@ from dovetail.transports.process import ProcessChannel
 from dovetail.transports.stdio import StdioChannel, replace_closed_standard_streams
 from dovetail.wire.lines import TooLong
 
-from . import file_watch
 from .session_state import Message, ReloadedSession
+from .source_changes import SourceWatch, log
 
-POLL_SECONDS = 0.3
 GRACE_SECONDS = 5.0
 
 _RELOADED = "The server was reloaded before it could answer"
 
 
-def serve_and_reload(path: str, name: str | None) -> int:
-    """Serve until the client disconnects, restarting the server when its code changes."""
+def serve_and_reload(path: str, name: str | None, folders: Sequence[str] = (), arguments: Sequence[str] = ()) -> int:
+    """Serve until the client disconnects, restarting the server when its code changes.
+
+    By default the folder of the file is watched. The server gets the arguments.
+    """
     check_file(path)
     replace_closed_standard_streams()
-    asyncio.run(_Reloader(path, name).run())
+    asyncio.run(_Reloader(path, name, folders, arguments).run())
     return OK
 
 
 class _Reloader:
     """Forwards messages between the client and the current server process."""
 
-    def __init__(self, path: str, name: str | None) -> None:
+    def __init__(self, path: str, name: str | None, folders: Sequence[str], arguments: Sequence[str]) -> None:
         self._path = os.path.abspath(path)
+        self._folders = folders or [os.path.dirname(self._path)]
         word = self._path if name is None else f"{self._path}:{name}"
-        self._command = [sys.executable, "-P", "-m", "dovetail.cli", "run", word]
+        self._command = [sys.executable, "-P", "-m", "dovetail.cli", "run", word, "--", *arguments]
         self._state = ReloadedSession()
         self._client = StdioChannel()
         self._server: ProcessChannel | None = None
@@ -63,8 +66,7 @@ class _Reloader:
                 loop.add_signal_handler(number, self._stopped.set)
         # Scan before starting, so that a change in between is noticed. Start before reading, so that there is a
         # process to forward to.
-        folder = os.path.dirname(self._path)
-        watcher = asyncio.create_task(self._watch(folder, await asyncio.to_thread(file_watch.scan_files, folder)))
+        watcher = asyncio.create_task(self._watch(await asyncio.to_thread(SourceWatch, self._folders)))
         try:
             self._start()
             self._client.open(_ProxyReceiver(self._from_client, lambda _: self._stopped.set()))
@@ -80,18 +82,13 @@ class _Reloader:
                 await self._server.close()
             await self._client.close()
 
-    async def _watch(self, folder: str, before: file_watch.FileStates) -> None:
-        while True:
-            await asyncio.sleep(POLL_SECONDS)
-            now = await asyncio.to_thread(file_watch.scan_files, folder)
-            if not (paths := file_watch.changed_files(before, now)):
-                continue
-            if problem := file_watch.syntax_error(paths):
-                _log(f"not reloaded: {problem}")
+    async def _watch(self, watch: SourceWatch) -> None:
+        async for change in watch.changes():
+            if change.problem is not None:
+                log(f"not reloaded: {change.problem}")
             else:
-                _log(f"{', '.join(path[len(folder) + 1 :] for path in paths)} changed: reloading")
+                log(f"{', '.join(change.names)} changed: reloading")
                 await self._restart()
-            before = now
 
     async def _restart(self) -> None:
         self._restarting = True
@@ -113,7 +110,7 @@ class _Reloader:
     def _start(self) -> None:
         self._exited = None
         # Python takes a .pyc for fresh when source and .pyc share size and second: an edit could go unseen.
-        process = self._server = ProcessChannel(self._command, env={"PYTHONDONTWRITEBYTECODE": "1"})
+        process = self._server = ProcessChannel(self._command, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
         process.open(_ProxyReceiver(self._from_server, lambda reason: self._on_exit(process, reason)))
         for message in self._state.replay_messages():
             process.send(msgspec.json.encode(message))
@@ -159,7 +156,7 @@ class _Reloader:
         """After a process exits by itself, restart it only when a file changes."""
         if process is self._server and not self._restarting:
             self._exited = f"The server exited and restarts when its code changes: {reason}"
-            _log("the server exited; it restarts when a file changes")
+            log("the server exited; it restarts when a file changes")
             self._send_to_client(self._state.process_exited(self._exited))
         self._changed.set()
 
@@ -197,7 +194,7 @@ class _ProxyReceiver:
 
     def overlong(self, line: TooLong) -> None:
         """Print a warning; the proxy drops overlong messages."""
-        _log(f"a message of {line.size} bytes is too long and was dropped")
+        log(f"a message of {line.size} bytes is too long and was dropped")
 
 
 def _rewritten(line: bytes, rewrite: Callable[[Message], Message | None]) -> bytes | None:
@@ -219,7 +216,3 @@ def _messages(line: bytes) -> list[Message]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return []
     return read if isinstance(read, list) else [read]
-
-
-def _log(text: str) -> None:
-    print(f"dovetail: {text}", file=sys.stderr, flush=True)

@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from dovetail.cli import output
 from dovetail.cli.exit_status import CommandFailed
-from dovetail.cli.parser import UsageError
-from dovetail.cli.terminal.progress import ProgressDisplay
-from dovetail.cli.terminal.terminal import InputClosed, Terminal, echo_off, is_interactive
 
 from .client_options import add_format_option
+from .terminal_prompts import TerminalPrompts
 
 if TYPE_CHECKING:
-    from dovetail.host.config.document import ConfigDocument
-    from dovetail.host.config.secret_inputs import ExtractedSecret
-    from dovetail.host.entries import Input, ServerEntry
+    from dovetail.config.document import ConfigDocument
+    from dovetail.config.entries import ServerEntry
+    from dovetail.config.secret_inputs import ExtractedSecret
     from dovetail.host.secrets import Secrets
 
 
@@ -38,28 +36,29 @@ def add_secrets_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--secrets",
         choices=("keyring", "file"),
-        help="where to store values that look like secrets (default: ask; without a terminal the keyring)",
+        help="where to store values that look like secrets: encrypted, with the key in the keyring if there is one, or"
+        " in the file (default: ask; without a terminal encrypted)",
     )
 
 
 def config_path(options: argparse.Namespace) -> str:
     """The configuration file to change."""
-    from dovetail.host.config.files import default_file
+    from dovetail.config.files import default_file
 
     return os.path.abspath(options.file) if options.file is not None else str(default_file())
 
 
 def open_document(file: str) -> ConfigDocument:
     """Read the file; a missing file is an empty document."""
-    from dovetail.host.config.document import ConfigDocument, read_document
-    from dovetail.host.config.editing import EMPTY
+    from dovetail.config.document import ConfigDocument, read_document
+    from dovetail.config.editing import empty_text
 
-    return read_document(file) if os.path.lexists(file) else ConfigDocument(file, EMPTY)
+    return read_document(file) if os.path.lexists(file) else ConfigDocument(file, empty_text(file))
 
 
 def require_server(file: str, key: str) -> None:
     """Fail if the file has no server of this key."""
-    from dovetail.host.config.editing import server_keys
+    from dovetail.config.editing import server_keys
 
     keys = server_keys(open_document(file))
     if key not in keys:
@@ -71,9 +70,9 @@ def require_server(file: str, key: str) -> None:
 
 def _other_file_with(key: str, but: str) -> str | None:
     """Another configuration file with a server of this key."""
-    from dovetail.host.config.editing import server_keys
-    from dovetail.host.config.errors import BadConfig
-    from dovetail.host.config.files import find_files
+    from dovetail.config.document import BadConfig
+    from dovetail.config.editing import server_keys
+    from dovetail.config.files import find_files
 
     for each in find_files():
         with contextlib.suppress(BadConfig):
@@ -84,8 +83,8 @@ def _other_file_with(key: str, but: str) -> str | None:
 
 def warn_if_shared(file: str) -> None:
     """Warn if the file belongs to a project that others share."""
-    from dovetail.host.config.dialects import repository_root
-    from dovetail.host.config.reader import project_of
+    from dovetail.config.dialects import repository_root
+    from dovetail.config.reader import project_of
 
     folder = project_of(file, os.environ)
     if folder is not None and repository_root(folder) is not None:
@@ -94,7 +93,7 @@ def warn_if_shared(file: str) -> None:
 
 def warn_if_inputs_unsupported(file: str) -> None:
     """Warn if the program that owns the file does not support inputs."""
-    from dovetail.host.config.files import product_of
+    from dovetail.config.files import product_of
 
     if (product := product_of(file)) not in (None, "vscode"):
         print_warnings(
@@ -104,7 +103,7 @@ def warn_if_inputs_unsupported(file: str) -> None:
 
 def read_entry(file: str, key: str) -> tuple[ServerEntry | None, list[str]]:
     """The entry of a server, and the warnings of the file."""
-    from dovetail.host.config.reader import read_config
+    from dovetail.config.reader import read_config
 
     config = read_config(file)
     entry = next((entry for entry in config.entries if entry.key == key), None)
@@ -134,8 +133,8 @@ def audited(action: str, keys: Mapping[str, Mapping[str, Any]], file: str) -> Ge
 
 async def forget_removed_inputs(before: Sequence[str], file: str) -> list[str]:
     """Delete values from the keyring whose inputs are no longer in the file."""
-    from dovetail.host.config.editing import input_ids
-    from dovetail.host.entries import Input, Origin
+    from dovetail.config.editing import input_ids
+    from dovetail.config.entries import Input, Origin
     from dovetail.host.secrets import Secrets
 
     left = input_ids(open_document(file))
@@ -159,61 +158,6 @@ def print_warnings(texts: Sequence[str]) -> None:
         print(f"dovetail: {output.printable(text)}", file=sys.stderr)
 
 
-class TerminalPrompts:
-    """Questions to the user at the terminal, if there is one."""
-
-    def __init__(self, display: ProgressDisplay) -> None:
-        self._terminal = Terminal(display) if is_interactive() else None
-
-    @property
-    def available(self) -> bool:
-        """True if there is a terminal."""
-        return self._terminal is not None
-
-    async def confirm(self, question: str, introduction: Sequence[str] = ()) -> bool:
-        """Ask yes or no; Enter is yes, end of input is no."""
-        terminal = self._required()
-        async with terminal.question():
-            for line in introduction:
-                terminal.say(line)
-            while True:
-                try:
-                    answer = (await terminal.prompt(f"{question} [y]es, [n]o: ")).lower()
-                except InputClosed:
-                    return False
-                if answer[:1] in ("", "y", "n"):
-                    return answer[:1] != "n"
-
-    async def input_value(self, server: str, wanted: Input) -> str | None:
-        """Ask for the value of an input, without echo if it is a secret; Enter skips it."""
-        terminal = self._required()
-        async with terminal.question():
-            terminal.say(f"The server {server!r} needs {wanted.description or wanted.id}.")
-            for number, option in enumerate(wanted.options, 1):
-                terminal.say(f"  {number}) {option}")
-            hint = f" [{wanted.default}]" if wanted.default is not None else ""
-            while True:
-                try:
-                    with echo_off() if wanted.secret else contextlib.nullcontext():
-                        answer = await terminal.prompt(f"{wanted.id}{hint}: ")
-                except InputClosed:
-                    return None
-                if wanted.secret:
-                    terminal.say()
-                if not answer:
-                    return wanted.default
-                if not wanted.options or answer in wanted.options:
-                    return answer
-                if answer.isdecimal() and 1 <= int(answer) <= len(wanted.options):
-                    return wanted.options[int(answer) - 1]
-                terminal.say("  Choose one of these.")
-
-    def _required(self) -> Terminal:
-        if self._terminal is None:
-            raise UsageError("there is no terminal to ask at")
-        return self._terminal
-
-
 async def use_keyring(options: argparse.Namespace, prompts: TerminalPrompts, places: Sequence[str]) -> bool:
     """True if values that look like secrets go to the keyring; asks the user if no option says so."""
     if options.secrets is not None or not places or not prompts.available:
@@ -226,7 +170,7 @@ async def store_secrets_and_write(
     secrets: Secrets, file: str, hidden: Sequence[ExtractedSecret], write: Callable[[], None]
 ) -> None:
     """Store secrets in the keyring, then write the file that refers to them; both or neither."""
-    from dovetail.host.entries import Input, Origin
+    from dovetail.config.entries import Input, Origin
 
     inputs = [(Input(id=each.id, origin=Origin(file)), each.value) for each in hidden]
     for wanted, value in inputs:

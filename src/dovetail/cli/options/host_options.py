@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from dovetail.policy.rules import Policy, Rule
 
 
+_PROJECT_PRODUCTS = ("claude-code", "cursor", "vscode")
+"""Programs whose files in a project a host reads without being told; settings of other programs may be malformed."""
+
+
 def add_host_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for servers, models and policy."""
     group = parser.add_argument_group("servers and models")
@@ -55,6 +59,17 @@ def make_host(options: argparse.Namespace, **more: Any) -> Host:
 
     from .model_choice import find_models
 
+    if options.targets:
+        from .host_targets import target_entries
+
+        entries, typed = target_entries(options.targets, options.after_dashes)
+        return Host(
+            entries,
+            policy=make_policy(options, [entry.key for entry in entries], typed),
+            models=find_models(options.model),
+            roots=options.root,
+            **more,
+        )
     files = config_files(options.config)
     return Host.from_config(
         *files,
@@ -68,14 +83,18 @@ def make_host(options: argparse.Namespace, **more: Any) -> Host:
 
 def config_files(named: Sequence[str]) -> list[Path]:
     """The files named by `--config`, or those of the project and the user."""
-    from dovetail.host.config.files import find_files
+    from dovetail.config.files import find_files
 
     if named:
         missing = next((name for name in named if not Path(name).is_file()), None)
         if missing is not None:
             raise UsageError(f"there is no file {missing}")
         return [Path(name) for name in named]
-    files = [each.path for each in find_files() if each.scope == "project" or each.product == "dovetail"]
+    files = [
+        each.path
+        for each in find_files()
+        if each.product == "dovetail" or (each.scope == "project" and each.product in _PROJECT_PRODUCTS)
+    ]
     if not files:
         raise UsageError(
             "there is no configuration file: create one with `dovetail add`, import servers of other programs with "
@@ -86,13 +105,16 @@ def config_files(named: Sequence[str]) -> list[Path]:
 
 def default_config_files() -> list[Path]:
     """The file that `dovetail add` writes to by default; a running host watches it."""
-    from dovetail.host.config.files import default_file
+    from dovetail.config.files import default_file
 
     return [default_file()]
 
 
-def make_policy(options: argparse.Namespace, keys: Sequence[str]) -> Policy:
-    """The policy: rules of options first, then those of files. A rule that matches no server is an error."""
+def make_policy(options: argparse.Namespace, keys: Sequence[str], typed: Sequence[str] = ()) -> Policy:
+    """The policy: rules of options first, then those of files. A rule that matches no server is an error.
+
+    Servers that the user typed, as files, commands or URLs, start without a question.
+    """
     from dovetail.policy.policy_file import load_rules
     from dovetail.policy.rules import Policy, Rule
 
@@ -101,6 +123,7 @@ def make_policy(options: argparse.Namespace, keys: Sequence[str]) -> Policy:
     rules += [Rule("allow", server=pattern, kind="launch", origin="--launch") for pattern in options.launch]
     for rule in rules:
         _check_server(rule, keys)
+    rules += [Rule("allow", server=key, kind="launch", origin="the command line") for key in typed]
     for name in options.policy:
         if not Path(name).is_file():
             raise UsageError(f"there is no file {name}")
@@ -164,6 +187,6 @@ def _check_server(rule: Rule, keys: Sequence[str]) -> None:
 
 
 def _keys(files: Sequence[Path]) -> list[str]:
-    from dovetail.host.config.reader import read_configs
+    from dovetail.config.reader import read_configs
 
     return [entry.key for entry in read_configs(files).entries]

@@ -41,6 +41,8 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     cheap: Trait = 0.5
     fast: Trait = 0.5
     clever: Trait = 0.5
+    context_window: Annotated[int, msgspec.Meta(gt=0)] | None = None
+    """The number of tokens that the model can read, for the status line."""
 
 
 class _ModelsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -110,7 +112,13 @@ def make_model(configured: ModelConfig, environ: Mapping[str, str] = os.environ)
         key = environ.get(configured.key_env)
         if not key:
             raise UsageError(f"the model {configured.name} needs a key in ${configured.key_env}, which is not set")
-    return Adapter(configured.name, api_key=key, base_url=configured.base_url, traits=traits)
+    return Adapter(
+        configured.name,
+        api_key=key,
+        base_url=configured.base_url,
+        traits=traits,
+        context_window=configured.context_window,
+    )
 
 
 def _named(word: str, configured: list[ModelConfig]) -> ModelConfig:

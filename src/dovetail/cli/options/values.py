@@ -78,7 +78,7 @@ def read_json(text: str, name: str) -> Any:
 
 def _read(text: str, schema: dict[str, Any], root: dict[str, Any], key: str) -> Any:
     """Convert text to the first of the schema's types that it fits."""
-    types = _types(schema, root)
+    types = schema_types(schema, root)
     if "string" in types and types <= {"string", "null"}:
         return text
     if text == "null" and "null" in types:
@@ -103,11 +103,12 @@ def _composite(text: str, schema: dict[str, Any], root: dict[str, Any], types: s
         raise UsageError(f"{key} is an object: write {key}='{{…}}', or all arguments with --json")
     if not text:
         return []
-    items = _array_items(schema, root)
+    items = array_items(schema, root)
     return [_read(part.strip(), items, root, key) for part in text.split(",")]
 
 
-def _array_items(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
+def array_items(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
+    """The schema of the items of a list; empty if it says nothing about them."""
     for part in _parts(schema, root):
         items: Any = part.get("items")
         if isinstance(items, dict):
@@ -131,7 +132,7 @@ def _property(schema: dict[str, Any], key: str) -> dict[str, Any]:
     return cast("dict[str, Any]", member) if isinstance(member, dict) else {}
 
 
-def _types(schema: dict[str, Any], root: dict[str, Any]) -> set[str]:
+def schema_types(schema: dict[str, Any], root: dict[str, Any]) -> set[str]:
     """The JSON types that a schema allows, as far as it states them."""
     types: set[str] = set()
     for part in _parts(schema, root):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from dovetail.types.content import Audio, BlobContents, Embedded, Image, ResourceLink, Text, TextContents
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from dovetail.types.tools import CallToolResult
 
 _KINDS: dict[type, str] = {Image: "image", Audio: "audio", BlobContents: "blob"}
 
@@ -47,6 +49,50 @@ class ContentRenderer:
         return f", saved as {path}"
 
 
+def result_table(result: CallToolResult, width: int | None) -> list[str] | None:
+    """The lines of a table, if the result is a list of flat objects, structured or as JSON in its only text."""
+    from dovetail.cli.output import table_lines
+
+    value = result.data
+    if value is None and len(result.content) == 1 and isinstance(text := result.content[0], Text):
+        value = _json_list(text.text)
+    if isinstance(value, dict) and list(cast("dict[str, Any]", value)) == ["result"]:
+        value = cast("dict[str, Any]", value)["result"]
+    return table_lines(value, width)
+
+
+def _json_list(text: str) -> Any:
+    import msgspec
+
+    if not text.lstrip().startswith("["):
+        return None
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
 def contents_bytes(contents: Sequence[TextContents | BlobContents]) -> bytes:
     """All contents of a resource, concatenated."""
     return b"".join(part.text.encode() if isinstance(part, TextContents) else part.blob for part in contents)
+
+
+def show_contents(contents: Sequence[TextContents | BlobContents]) -> None:
+    """Print the contents of a resource for users: JSON as a value, bytes as a description, other text as it is."""
+    import msgspec
+
+    from dovetail.cli import output
+
+    for part in contents:
+        if isinstance(part, TextContents) and _is_json(part.mime_type):
+            try:
+                output.show_value(msgspec.json.decode(part.text))
+                continue
+            except (msgspec.DecodeError, RecursionError):
+                pass
+        output.show_text(ContentRenderer(None).describe(part))
+
+
+def _is_json(mime_type: str | None) -> bool:
+    kind = (mime_type or "").partition(";")[0].strip().lower()
+    return kind == "application/json" or kind.endswith("+json")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
@@ -17,6 +17,9 @@ ElicitationAnswer = dict[str, Any] | Literal["accept", "decline", "cancel"]
 
 DECLINE = "/decline"
 CANCEL = "/cancel"
+
+_SEND = {"y": "yes", "e": "edit", "d": "decline", "c": "cancel"}
+_PAGE = {"o": "open it", "a": "already there", "d": "decline", "c": "cancel"}
 
 
 class _FormAborted(Exception):
@@ -51,12 +54,12 @@ class ElicitationPrompts:
         self._server = server
         self._warnings = warnings
 
-    async def elicit(self, question: Elicitation) -> ElicitationAnswer:
-        """Ask for a form field by field, or offer to open a URL."""
+    async def elicit(self, question: Elicitation, given: Mapping[str, Any] | None = None) -> ElicitationAnswer:
+        """Ask for a form field by field, or offer to open a URL; fields that are `given` are asked for only to edit."""
         async with self._terminal.question():
             self._introduce(question)
             try:
-                return await (self._page(question) if question.mode == "url" else self._form(question))
+                return await (self._page(question) if question.mode == "url" else self._form(question, given or {}))
             except InputClosed:
                 return "cancel"
             except _FormAborted as left:
@@ -93,23 +96,25 @@ class ElicitationPrompts:
         say = self._terminal.say
         say(f"  It wants you to go to {question.host}:")
         say(f"  {question.url}")
-        choice = await self._choose("[o]pen it, [a]lready there, [d]ecline, [c]ancel: ", "oadc")
+        choice = await self._choose("", _PAGE)
         if choice == "o":
             _open(question.url or "", say)
             return "accept"
         return "accept" if choice == "a" else _action(choice)
 
-    async def _form(self, question: Elicitation) -> ElicitationAnswer:
+    async def _form(self, question: Elicitation, given: Mapping[str, Any]) -> ElicitationAnswer:
         fields = form_fields(question.schema or {})
         if fields is None:
             return await self._any_form(question)
         if fields:
             self._terminal.say(f"  ({DECLINE} declines, {CANCEL} or Ctrl-D cancels, Ctrl-C ends the call)")
-        content: dict[str, Any] = question.defaults
+        content: dict[str, Any] = {**question.defaults, **given}
         while True:
             for field in fields:
-                await self._fill(field, content)
-            choice = await self._choose("Send? [y]es, [e]dit, [d]ecline, [c]ancel: ", "yedc", default="y")
+                if field.name not in given:
+                    await self._fill(field, content)
+            given = {}
+            choice = await self._choose("Send?", _SEND, default="y")
             if choice == "y":
                 problems = question.problems(content)
                 if not problems:
@@ -153,14 +158,16 @@ class ElicitationPrompts:
                 return content
             self._terminal.say(f"  {'; '.join(problems)}")
 
-    async def _choose(self, prompt: str, letters: str, default: str | None = None) -> str:
+    async def _choose(self, question: str, choices: Mapping[str, str], default: str | None = None) -> str:
+        """Read a line that begins with one of the letters."""
+        words = ", ".join(f"[{letter}]{text.removeprefix(letter)}" for letter, text in choices.items())
         while True:
-            text = (await self._line(prompt)).lower()
+            text = (await self._line(f"{question} {words}: ".lstrip())).lower()
             if not text and default is not None:
                 return default
-            if text and text[0] in letters:
+            if text and text[0] in choices:
                 return text[0]
-            self._terminal.say(f"  Enter one of {', '.join(letters)}.")
+            self._terminal.say(f"  Enter one of {', '.join(choices)}.")
 
     async def _line(self, prompt: str) -> str:
         text = await self._terminal.prompt(prompt)

@@ -9,6 +9,7 @@ import os
 import sys
 import threading
 from collections.abc import AsyncGenerator, Generator
+from contextlib import AbstractContextManager
 
 from .progress import ProgressDisplay
 
@@ -111,9 +112,18 @@ def discard_typeahead(descriptor: int) -> None:
         termios.tcflush(descriptor, termios.TCIFLUSH)
 
 
-@contextlib.contextmanager
-def echo_off() -> Generator[None]:
+def echo_off() -> AbstractContextManager[None]:
     """Turn echo off; Ctrl-C still sends a signal."""
+    return _without(at_once=False)
+
+
+def keys_at_once() -> AbstractContextManager[None]:
+    """Turn echo off, and make each key readable at once, Enter as such; Ctrl-C still sends a signal."""
+    return _without(at_once=True)
+
+
+@contextlib.contextmanager
+def _without(*, at_once: bool) -> Generator[None]:
     try:
         import termios
     except ImportError:  # a console of Windows shows what is typed
@@ -123,6 +133,11 @@ def echo_off() -> Generator[None]:
     before = termios.tcgetattr(where)
     changed = list(before)
     changed[3] &= ~termios.ECHO
+    if at_once:
+        changed[0] &= ~termios.ICRNL
+        changed[3] &= ~termios.ICANON
+        changed[6] = list(before[6])
+        changed[6][termios.VMIN], changed[6][termios.VTIME] = 1, 0
     termios.tcsetattr(where, termios.TCSANOW, changed)
     try:
         yield

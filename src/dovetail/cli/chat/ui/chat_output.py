@@ -17,6 +17,7 @@ from dovetail.cli.output import printable, width_of
 from dovetail.cli.terminal.progress import ProgressDisplay
 
 from .colours import Colorizer, Part, Tone
+from .streamed_text import StreamedText
 
 
 class TranscriptUI:
@@ -40,13 +41,20 @@ class TranscriptUI:
         self._transcript.notice(*parts)
 
     def stream(self, text: str) -> None:
-        """Print a piece of streamed text."""
+        """Print a piece of streamed Markdown."""
         self._transcript.stream(text)
+
+    def end_stream(self) -> None:
+        """End the streamed text."""
+        self._transcript.end_stream()
+
+    def activity(self, text: str) -> None:
+        """Show what is going on, in a line that is redrawn."""
+        self._display.status("" if self._transcript.question_open else text)
 
     def progress(self, call: str, progress: float, total: float | None, message: str | None) -> None:
         """Update the progress bar of a call."""
         if not self._transcript.question_open:
-            self._transcript.end_line()
             self._display.progress(progress, total, message, call)
 
     def end_progress(self, call: str | None = None) -> None:
@@ -84,12 +92,12 @@ def _break_positions(whole: str, width: int) -> dict[int, str]:
 
 
 def _line_breaks(line: str, width: int, margin: int) -> Iterator[int]:
-    """Positions of line breaks in one line: after the last space if that wastes little room, else within a word."""
+    """Positions of line breaks in one line: after the last space, or within a word that is very long."""
     column, blank, at_blank = 0, 0, 0
     for place, char in enumerate(line):
         room = _TAB - column % _TAB if char == "\t" else width_of(char)
         if column + room > width:
-            soft = at_blank > width * 3 // 4
+            soft = at_blank > max(width // 3, margin)
             yield blank if soft else place
             column = margin + (column - at_blank if soft else 0)
             at_blank = 0
@@ -129,15 +137,16 @@ _MOST = 1000
 class ChatOutput:
     """Output that keeps a question in one piece: other output comes after it, and cannot pose as a part of it."""
 
-    def __init__(self, write: Callable[[str], None], colorizer: Colorizer, width: Callable[[], int | None]) -> None:
+    def __init__(
+        self, write: Callable[[str], None], colorizer: Colorizer, width: Callable[[], int | None], text: StreamedText
+    ) -> None:
         """`width` is that of the terminal; None means that lines are not wrapped."""
         self._write = write
         self._width = width
         self._colorizer = colorizer
-        self._mid_line = False
+        self._text = text
         self._question_open = False
-        self._deferred: list[str] = []
-        self._deferred_mid_line = False
+        self._deferred: list[Callable[[], None]] = []
         self._notices: list[tuple[Part, ...]] = []
 
     @property
@@ -153,14 +162,14 @@ class ChatOutput:
     def say(self, *parts: Part) -> None:
         """Print one or more lines."""
         if self._is_deferred():
-            self._defer(("\n" if self._deferred_mid_line else "") + self._line(parts), middle=False)
+            self._defer(lambda: self.say(*parts))
             return
         self.end_line()
         self._write(self._line(parts))
 
     def notice(self, *parts: Part) -> None:
-        """Print a line about an event, once no streamed text is in the middle of a line."""
-        if self._is_deferred() or self._mid_line:
+        """Print a line about an event, once no streamed text is in the middle of a block."""
+        if self._is_deferred() or self._text.is_open:
             if len(self._notices) < _MOST:
                 self._notices.append(parts)
         else:
@@ -168,23 +177,26 @@ class ChatOutput:
 
     def stream(self, text: str) -> None:
         """Print a piece of streamed text."""
-        if not text:
-            return
-        safe, middle = self._colorizer.line(text), not text.endswith("\n")
         if self._is_deferred():
-            self._defer(safe, middle)
-            return
-        self._write(safe)
-        self._mid_line = middle
-        if not middle:
-            self._flush_notices()
+            self._defer(lambda: self.stream(text))
+        elif text:
+            self._write_text(self._text.feed(text, self._width()))
+            if not self._text.is_open:
+                self._flush_notices()
 
     def end_line(self) -> None:
-        """End the current line, if text is in the middle of one."""
-        if self._mid_line:
-            self._mid_line = False
-            self._write("\n")
+        """Complete the open block of streamed text, because other output follows."""
+        if self._text.is_open:
+            self._write_text(self._text.flush(self._width()))
             self._flush_notices()
+
+    def end_stream(self) -> None:
+        """The streamed text is complete."""
+        if self._is_deferred():
+            self._defer(self.end_stream)
+            return
+        self.end_line()
+        self._text.reset()
 
     @contextlib.contextmanager
     def question(self) -> Generator[None]:
@@ -202,21 +214,24 @@ class ChatOutput:
         width = self._width()
         return self._colorizer.line(*(parts if width is None else wrap_parts(parts, width))) + "\n"
 
+    def _write_text(self, text: str) -> None:
+        if text:
+            self._write(text)
+
     def _is_deferred(self) -> bool:
         return self._question_open and not _IN_QUESTION.get()
 
-    def _defer(self, text: str, middle: bool) -> None:
+    def _defer(self, output: Callable[[], None]) -> None:
         if len(self._deferred) < _MOST:
-            self._deferred.append(text)
-            self._deferred_mid_line = middle
+            self._deferred.append(output)
 
     def _release(self) -> None:
-        deferred, self._deferred = "".join(self._deferred), []
-        if deferred:
-            self.end_line()
-            self._write(deferred)
-            self._mid_line, self._deferred_mid_line = self._deferred_mid_line, False
-        if not self._mid_line:
+        deferred, self._deferred = self._deferred, []
+        notices, self._notices = self._notices, []
+        for output in deferred:
+            output()
+        self._notices += notices
+        if not self._text.is_open:
             self._flush_notices()
 
     def _flush_notices(self) -> None:

@@ -30,6 +30,10 @@ Suggest: TypeAlias = "Callable[[str], Awaitable[Sequence[Suggestion]]]"
 """From the text before the cursor to suggestions."""
 
 
+Status: TypeAlias = "Callable[[int], str]"
+"""From the columns of the terminal to the text of the status line."""
+
+
 class Row(NamedTuple):
     """A row of a list to pick from."""
 
@@ -39,6 +43,10 @@ class Row(NamedTuple):
     mark: str = ""
     """A few characters before the text: its state."""
     note: str = ""
+
+
+LiveRows: TypeAlias = "Callable[[], Sequence[Row]]"
+"""Gives the rows as they are now, for a list that changes while it is open."""
 
 
 class Choice(NamedTuple):
@@ -68,7 +76,15 @@ class ChatUI(Protocol):
         ...
 
     def stream(self, text: str) -> None:
-        """Print a piece of streamed text."""
+        """Print a piece of streamed Markdown."""
+        ...
+
+    def end_stream(self) -> None:
+        """End the streamed text."""
+        ...
+
+    def activity(self, text: str) -> None:
+        """Show what is going on, in a line that is redrawn; the empty text removes it."""
         ...
 
     def progress(self, call: str, progress: float, total: float | None, message: str | None) -> None:
@@ -91,8 +107,19 @@ class ChatUI(Protocol):
         """True if Ctrl-C was pressed right after the last line, before its command started."""
         ...
 
-    async def line(self, prompt: str, suggest: Suggest) -> str:
-        """Read a line of the chat, with history."""
+    def stop_key(self, stop: Callable[[], None]) -> AbstractContextManager[None]:
+        """Call `stop` if Esc is pressed while no prompt is open; other keys are kept for the next prompt."""
+        ...
+
+    def interrupt(self) -> None:
+        """Ctrl-C came as a signal while nothing was running."""
+        ...
+
+    async def line(self, prompt: str, suggest: Suggest, status: Status | None = None) -> str:
+        """Read a message of the chat, of one or more lines, with history; the status is shown below it.
+
+        Blanks before it are kept, since they mark it as a message.
+        """
         ...
 
     async def prompt(self, prompt: str, *, default: str = "", suggest: Suggest | None = None) -> str:
@@ -103,15 +130,17 @@ class ChatUI(Protocol):
         """Read one line without echo."""
         ...
 
-    async def key(self, keys: Mapping[str, str]) -> str:
-        """Read one of these keys; the values describe them."""
+    async def key(self, keys: Mapping[str, str], default: str | None = None) -> str:
+        """Read one of these keys; the values describe them. Enter chooses the default, or what the arrows selected."""
         ...
 
     async def edit(self, text: str, what: str) -> str | None:
         """Let the user edit text over several lines; None if they abort."""
         ...
 
-    async def pick(self, title: str, rows: Sequence[Row], keys: Mapping[str, str], start: int = 0) -> Choice | None:
+    async def pick(
+        self, title: str, rows: Sequence[Row] | LiveRows, keys: Mapping[str, str], start: int = 0
+    ) -> Choice | None:
         """Let the user pick a row and an action; None if they leave the list."""
         ...
 

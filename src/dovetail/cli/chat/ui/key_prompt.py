@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import textwrap
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from prompt_toolkit.application import Application
@@ -14,6 +15,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import FormattedTextControl, Layout, Window
 
+from dovetail.cli.output import width_of
 from dovetail.cli.terminal.terminal import InputClosed
 
 from .contract import Interrupted
@@ -50,20 +52,53 @@ QUIET = 0.4
 """Seconds without a key before a question that interrupted typing accepts any."""
 
 
-class KeyPrompt:
-    """Prompt for a single key; it shows the keys only when it accepts them."""
+ESCAPE_WAIT = 0.05
+"""Seconds after which Esc counts as a key of its own and not as the begin of an arrow or of Alt."""
 
-    def __init__(self, keys: Mapping[str, str], source: Input, *, accepting: bool) -> None:
+
+def pack(items: Sequence[str], width: int) -> list[list[int]]:
+    """Distribute items over lines of a width, with two blanks between them; each line has their numbers."""
+    lines: list[list[int]] = [[]]
+    used = 0
+    for number, item in enumerate(items):
+        if lines[-1] and used + 2 + width_of(item) > width:
+            lines.append([])
+            used = 0
+        used += width_of(item) + (2 if lines[-1] else 0)
+        lines[-1].append(number)
+    return lines
+
+
+class KeyPrompt:
+    """Prompt for a single key, or a choice with arrows and Enter; it shows the keys only when it accepts them.
+
+    Nothing is selected at first, unless there is a default: an Enter that was meant for something else chooses nothing.
+    """
+
+    def __init__(self, keys: Mapping[str, str], source: Input, *, accepting: bool, default: str | None = None) -> None:
         self._keys = keys
         self._accepting = accepting
+        self._selected = None if default is None else list(keys).index(default)
+        self._hint = ""
         self._last_press = time.monotonic()
-        control = FormattedTextControl(self._text, focusable=True)
+        control = FormattedTextControl(self._text, focusable=True, show_cursor=False)
         self.application: Application[str] = Application(
             layout=Layout(Window(control, wrap_lines=True, dont_extend_height=True)),
-            key_bindings=bindings({ANY: self._press, "c-c": interrupt, "c-d": close}),
+            key_bindings=bindings(
+                {
+                    ANY: self._press,
+                    **dict.fromkeys(("left", "up", "s-tab"), lambda _: self._move(-1)),
+                    **dict.fromkeys(("right", "down", "tab"), lambda _: self._move(1)),
+                    "enter": self._enter,
+                    "escape": self._escape,
+                    "c-c": interrupt,
+                    "c-d": close,
+                }
+            ),
             erase_when_done=True,
             input=source,
         )
+        self.application.ttimeoutlen = ESCAPE_WAIT
 
     async def run(self) -> str:
         """Read a key."""
@@ -74,14 +109,49 @@ class KeyPrompt:
             waiting.cancel()
 
     def _text(self) -> StyleAndTextTuples:
-        line = "  ".join(f"[{key}] {text}" for key, text in self._keys.items())
-        return [("bold", line if self._accepting else "…")]
+        if not self._accepting:
+            return [("bold", "…")]
+        width = self.application.output.get_size().columns
+        items = [f"[{key}] {text}" for key, text in self._keys.items()]
+        shown: StyleAndTextTuples = []
+        for line in pack(items, width - 1):
+            for number in line:
+                shown.append(("reverse bold" if number == self._selected else "bold", items[number]))
+                shown.append(("", "  " if number != line[-1] else "\n"))
+        shown.pop()
+        if self._hint:
+            shown.append(("ansibrightblack", "\n" + "\n".join(textwrap.wrap(self._hint, width - 1))))
+        return shown
 
     def _press(self, event: KeyPressEvent) -> None:
         self._last_press = time.monotonic()
+        if not self._accepting:
+            return
         key = event.data.lower()
-        if self._accepting and key in self._keys:
+        if key in self._keys:
             event.app.exit(result=key)
+        else:
+            named = f"{event.data!r} is none of the keys" if event.data.isprintable() else "That is none of the keys"
+            self._hint = f"{named}: press {', '.join(self._keys)}, or choose with the arrows and Enter."
+
+    def _move(self, by: int) -> None:
+        self._last_press = time.monotonic()
+        if self._accepting:
+            last = len(self._keys) - 1
+            at = self._selected
+            self._selected = (0 if by > 0 else last) if at is None else min(max(at + by, 0), last)
+
+    def _enter(self, event: KeyPressEvent) -> None:
+        self._last_press = time.monotonic()
+        if self._accepting and self._selected is not None:
+            event.app.exit(result=list(self._keys)[self._selected])
+        elif self._accepting:
+            self._hint = f"Press {', '.join(self._keys)}, or choose with the arrows first."
+
+    def _escape(self, event: KeyPressEvent) -> None:
+        self._last_press = time.monotonic()
+        if self._accepting:
+            interrupt(event)
 
     async def _wait_for_quiet(self) -> None:
         while not self._accepting:

@@ -11,12 +11,17 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
 
 from dovetail.cli.chat.views.rendering import exact
+from dovetail.cli.output import width_of
 
-from .contract import Choice, Row
-from .key_prompt import ANY, bindings, interrupt, leave
+from .contract import Choice, LiveRows, Row
+from .key_prompt import ANY, ESCAPE_WAIT, bindings, interrupt, leave, pack
 
+_REFRESH_SECONDS = 0.3
 _FRAME = 6
 """Lines around the list: title, filter, keys, and a margin."""
+
+_ALIGNED = 28
+"""Columns of a text up to which notes begin below each other."""
 
 _NAMES = {"enter": "Enter", "space": "Space"}
 
@@ -25,10 +30,11 @@ class Picker:
     """A list with a cursor and a filter."""
 
     def __init__(
-        self, title: str, rows: Sequence[Row], keys: Mapping[str, str], start: int, filter_text: str = ""
+        self, title: str, rows: Sequence[Row] | LiveRows, keys: Mapping[str, str], start: int, filter_text: str = ""
     ) -> None:
         self._title = title
-        self._rows = rows
+        self._live = rows if callable(rows) else None
+        self._rows: Sequence[Row] = rows() if callable(rows) else rows
         self._keys = keys
         self._filter = filter_text
         self._filtering = False
@@ -48,12 +54,15 @@ class Picker:
             dont_extend_height=True,
         )
         keys = Window(FormattedTextControl(self._help), wrap_lines=True, dont_extend_height=True)
-        return Application(
+        app: Application[Choice | None] = Application(
             layout=Layout(HSplit([rows, keys])),
             key_bindings=self._bindings(),
             erase_when_done=True,
             input=source,
+            refresh_interval=_REFRESH_SECONDS if self._live is not None else None,
         )
+        app.ttimeoutlen = ESCAPE_WAIT
+        return app
 
     def _shown(self) -> list[tuple[int, Row]]:
         word = self._filter.lower()
@@ -66,6 +75,9 @@ class Picker:
     def _text(self) -> StyleAndTextTuples:
         from prompt_toolkit.application import get_app
 
+        if self._live is not None:
+            self._rows = self._live()
+            self._move(0)
         size = get_app().output.get_size()
         room = max(size.rows - _FRAME, 3)
         lines, at = self._lines()
@@ -81,6 +93,7 @@ class Picker:
         """The list with its headings, and the line of the cursor."""
         lines: list[StyleAndTextTuples] = []
         at, heading = 0, None
+        indent = max((width for row in self._rows if (width := width_of(row.text)) <= _ALIGNED), default=0)
         for number, (_, row) in enumerate(self._shown()):
             if row.heading != heading and row.heading:
                 lines.append([("ansicyan", _line(row.heading) + "\n")])
@@ -88,17 +101,23 @@ class Picker:
             here = number == self._at
             if here:
                 at = len(lines)
+            text = row.text + " " * (indent - width_of(row.text)) if row.note else row.text
             words = [
-                word for word in (">" if here else " ", row.mark, row.text, f" {row.note}" if row.note else "") if word
+                word for word in (">" if here else " ", row.mark, text, f" {row.note}" if row.note else "") if word
             ]
             lines.append([("reverse" if here else "", _line(" ".join(words))), ("", "\n")])
         return lines or [[("", "  nothing here\n")]], at
 
     def _help(self) -> StyleAndTextTuples:
         if self._filtering:
-            return [("ansibrightblack", "type to filter the list, Enter when done")]
-        keys = "  ".join(f"{_NAMES.get(key, key)} {text}" for key, text in self._keys.items())
-        return [("ansibrightblack", _line(f"{keys}  / filter  q quit"))]
+            return [("ansibrightblack", "type to filter the list, Enter when done, Esc to see all")]
+        from prompt_toolkit.application import get_app
+
+        leave_words = "Esc all" if self._filter else "q quit"
+        items = [_line(f"{_NAMES.get(key, key)} {text}") for key, text in self._keys.items()]
+        items += ["/ filter", leave_words]
+        lines = pack(items, get_app().output.get_size().columns - 1)
+        return [("ansibrightblack", "\n".join("  ".join(items[number] for number in line) for line in lines))]
 
     def _bindings(self) -> KeyBindings:
         return bindings(
@@ -110,7 +129,7 @@ class Picker:
                 "enter": self._enter,
                 "backspace": self._shorter,
                 ANY: self._typed,
-                "escape": leave,
+                "escape": self._escape,
                 "c-d": leave,
                 "c-c": interrupt,
             }
@@ -124,6 +143,16 @@ class Picker:
             self._filtering = False
         else:
             self._choose(event, "enter")
+
+    def _escape(self, event: KeyPressEvent) -> None:
+        """Clear the filter; without one, leave."""
+        if not self._filtering and not self._filter:
+            leave(event)
+            return
+        shown = self._shown()
+        row = shown[self._at][0] if shown else 0
+        self._filter, self._filtering = "", False
+        self._at = row
 
     def _shorter(self, event: KeyPressEvent) -> None:
         self._filter = self._filter[:-1]

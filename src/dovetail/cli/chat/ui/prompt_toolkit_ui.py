@@ -7,12 +7,11 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from prompt_toolkit.application import Application
-from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import History, InMemoryHistory
@@ -24,14 +23,16 @@ from prompt_toolkit.shortcuts import CompleteStyle, PromptSession
 from dovetail.cli.chat.views.rendering import shortened
 from dovetail.cli.output import printable
 from dovetail.cli.terminal.progress import ProgressDisplay
-from dovetail.cli.terminal.terminal import InputClosed, discard_typeahead, echo_off
+from dovetail.cli.terminal.terminal import InputClosed, discard_typeahead, keys_at_once
 from dovetail.protocol.errors import DovetailError
 
 from .chat_output import ChatOutput, TranscriptUI
 from .colours import Colorizer, wants_colour
-from .contract import Choice, Interrupted, Row, Suggest
-from .key_prompt import QUIET, KeyPrompt, bindings
+from .contract import Choice, Interrupted, LiveRows, Row, Status, Suggest
+from .key_prompt import ESCAPE_WAIT, QUIET, KeyPrompt, bindings
+from .message_prompt import message_prompt
 from .picker import Picker
+from .streamed_text import streamed_text
 
 _ABOUT = 48
 
@@ -78,7 +79,8 @@ class PromptToolkitUI(TranscriptUI):
 
     def __init__(self, history: History | None = None) -> None:
         colorizer = Colorizer(wants_colour(os.environ, sys.stdout.isatty()))
-        super().__init__(ProgressDisplay(sys.stdout), ChatOutput(self._write, colorizer, lambda: self.width))
+        display = ProgressDisplay(sys.stdout)
+        super().__init__(display, ChatOutput(self._write, colorizer, lambda: self.width, streamed_text(display)))
         self._input = create_input()
         self._history = history or InMemoryHistory()
         self._question_lock = asyncio.Lock()
@@ -111,8 +113,31 @@ class PromptToolkitUI(TranscriptUI):
                 self._interrupted = False
 
     def quiet(self) -> AbstractContextManager[None]:
-        """Do not echo keys outside of prompts."""
-        return echo_off()
+        """Do not echo keys outside of prompts, and do not wait for Enter to read them."""
+        return keys_at_once()
+
+    @contextlib.contextmanager
+    def stop_key(self, stop: Callable[[], None]) -> Generator[None]:
+        """Call `stop` if Esc is pressed while no prompt is open; other keys are kept for the next prompt."""
+        loop = asyncio.get_running_loop()
+
+        def ended() -> None:
+            # Esc alone; arrows and Alt begin with it, and come in one piece.
+            pressed = self._input.flush_keys()
+            if [press.key for press in pressed] == [Keys.Escape]:
+                stop()
+            else:
+                store_typeahead(self._input, pressed)
+
+        def ready() -> None:
+            store_typeahead(self._input, self._input.read_keys())
+            loop.call_later(ESCAPE_WAIT, ended)
+
+        with self._input.attach(ready):
+            yield
+
+    def interrupt(self) -> None:
+        """Nothing to do: at a prompt, Ctrl-C is a key."""
 
     def stopped_early(self) -> bool:
         """True if Ctrl-C was pressed together with Enter, before the terminal could turn it into a signal."""
@@ -121,9 +146,11 @@ class PromptToolkitUI(TranscriptUI):
         store_typeahead(self._input, kept)
         return len(kept) < len(ahead)
 
-    async def line(self, prompt: str, suggest: Suggest) -> str:
-        """Read a line of the chat, with history."""
-        return await self._typed(self._session(self._history), prompt, "", suggest)
+    async def line(self, prompt: str, suggest: Suggest, status: Status | None = None) -> str:
+        """Read a message of the chat, of one or more lines, with history; the status is shown below it."""
+        session = message_prompt(self._input, self._history)
+        toolbar = None if status is None else lambda: status(self.width)
+        return await self._typed(session, prompt, "", suggest, keep_blanks=True, bottom_toolbar=toolbar)
 
     async def prompt(self, prompt: str, *, default: str = "", suggest: Suggest | None = None) -> str:
         """Read one line, stripped."""
@@ -135,9 +162,9 @@ class PromptToolkitUI(TranscriptUI):
         self.say(("strong", prompt), "********")
         return text
 
-    async def key(self, keys: Mapping[str, str]) -> str:
+    async def key(self, keys: Mapping[str, str], default: str | None = None) -> str:
         """Read one of these keys; the values describe them."""
-        prompt = KeyPrompt(keys, self._input, accepting=not self._interrupted)
+        prompt = KeyPrompt(keys, self._input, accepting=not self._interrupted, default=default)
         key = await self._run_restarting(prompt.application, prompt.run)
         self._interrupted = False
         self.say(("strong", f"  → {keys[key]}"))
@@ -158,7 +185,9 @@ class PromptToolkitUI(TranscriptUI):
         except (Interrupted, InputClosed):
             return None
 
-    async def pick(self, title: str, rows: Sequence[Row], keys: Mapping[str, str], start: int = 0) -> Choice | None:
+    async def pick(
+        self, title: str, rows: Sequence[Row] | LiveRows, keys: Mapping[str, str], start: int = 0
+    ) -> Choice | None:
         """Let the user pick a row and an action; None if they leave the list."""
         picker = Picker(title, rows, keys, start, self._filters.pop(title, ""))
         try:
@@ -169,11 +198,19 @@ class PromptToolkitUI(TranscriptUI):
             self._filters[title] = picker.filter_text
         return choice
 
-    async def _typed(self, session: PromptSession[str], prompt: str, draft: str, suggest: Suggest | None) -> str:
+    async def _typed(
+        self,
+        session: PromptSession[str],
+        prompt: str,
+        draft: str,
+        suggest: Suggest | None,
+        keep_blanks: bool = False,
+        **options: Any,
+    ) -> str:
         completer = SuggestionCompleter(suggest) if suggest is not None else None
-        text = await self._prompted(session, printable(prompt), draft, completer=completer)
-        self.say(("strong", prompt), text)
-        return text.strip()
+        text = await self._prompted(session, printable(prompt), draft, completer=completer, **options)
+        self.say(("strong", prompt), text.rstrip().replace("\n", "\n" + " " * len(prompt)))
+        return text.rstrip() if keep_blanks else text.strip()
 
     async def _prompted(self, session: PromptSession[str], prompt: str, draft: str = "", **options: Any) -> str:
         """Read text; what was typed survives an interrupting question."""
@@ -190,10 +227,9 @@ class PromptToolkitUI(TranscriptUI):
 
         return await self._run_restarting(session.app, run)
 
-    def _session(self, history: History | None = None) -> PromptSession[str]:
+    def _session(self) -> PromptSession[str]:
         return PromptSession(
-            history=history or InMemoryHistory(),
-            auto_suggest=AutoSuggestFromHistory() if history is not None else None,
+            history=InMemoryHistory(),
             complete_style=CompleteStyle.COLUMN,
             complete_while_typing=True,
             enable_suspend=True,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dovetail.cli.chat.message_editor import as_draft, read_draft
 from dovetail.cli.chat.session import ChatSession
-from dovetail.cli.chat.ui.contract import Interrupted, Suggestion
+from dovetail.cli.chat.ui.contract import Interrupted, Row, Suggestion
 from dovetail.cli.options.values import read_pairs
 from dovetail.cli.parser import UsageError
 from dovetail.cli.terminal.contents import ContentRenderer
@@ -29,6 +29,17 @@ class FilledPrompt(NamedTuple):
 
     server: str | None
     messages: Sequence[PromptMessage | SamplingMessage]
+
+
+async def choose(session: ChatSession) -> FilledPrompt | None:
+    """Let the user pick a prompt of all servers and fill it in; None if they do not send it."""
+    found = await session.host.prompts()
+    rows = [
+        Row(each.command, each.server, note=(each.prompt.description or each.prompt.title or "").split("\n")[0])
+        for each in found
+    ]
+    choice = await session.ui.pick("Prompts", rows, {"enter": "fill in"})
+    return None if choice is None else await fetch(session, found[choice.row].command, [])
 
 
 async def fetch(session: ChatSession, command: str, words: list[str]) -> FilledPrompt | None:

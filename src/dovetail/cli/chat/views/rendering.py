@@ -8,22 +8,44 @@ from typing import Any
 
 import msgspec
 
+_TO_USER = (
+    ("The user refused ", "You refused "),
+    ("The user has switched off ", "You have switched off "),
+    ("The user stopped ", "You stopped "),
+    ("until the user approves it", "until you approve it"),
+    ("waits for the user to let it start", "waits until you let it start"),
+)
+"""Words about the user in errors, and what is said to the user."""
+
 MARGIN = "  | "
 """Precedes every line of a server, so that none of them looks like one of ours."""
 
 _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
+MAX_MARKS = 4
+"""Combining marks on one letter that are drawn; a pile of them covers the lines around it."""
+_MARK_CATEGORIES = frozenset({"Mn", "Me"})
 _INVISIBLE_LETTERS = frozenset("\u115f\u1160\u3164\uffa0\u034f")
 """Letters and marks that are invisible."""
 
 
 def exact(text: str) -> str:
-    """Escape invisible characters, so that different texts look different."""
-    return "".join(_visible(char) for char in text)
+    """Escape invisible characters, so that different texts look different, and marks that pile up on one letter."""
+    shown: list[str] = []
+    marks = 0
+    for char in text:
+        marks = marks + 1 if unicodedata.category(char) in _MARK_CATEGORIES else 0
+        shown.append(_visible(char) if marks <= MAX_MARKS else _escaped(char))
+    return "".join(shown)
 
 
 def one_line(text: str) -> str:
     """Escape invisible characters and line breaks, for names and other text within a line."""
     return exact(text).replace("\n", "\\u000a").replace("\t", "\\u0009")
+
+
+def quoted(name: str) -> str:
+    """A name of a server, tool or prompt in quotes: whoever chose it cannot write the rest of a sentence of ours."""
+    return '"' + one_line(name).replace('"', '\\"') + '"'
 
 
 def as_json(value: Any) -> str:
@@ -56,6 +78,13 @@ def rule(title: str, width: int) -> str:
     return head + "─" * max(min(width, 80) - len(head) - 1, 2)
 
 
+def addressed_to_user(text: str) -> str:
+    """An error of the host, which speaks of the user, for that user."""
+    for about, to in _TO_USER:
+        text = text.replace(about, to)
+    return text
+
+
 def counted(number: int, thing: str) -> str:
     """A number and a noun."""
     return f"{number} {thing}{'' if number == 1 else 's'}"
@@ -70,6 +99,10 @@ def shortened(text: str, room: int) -> str:
 def _visible(char: str) -> str:
     if char in "\n\t" or (char not in _INVISIBLE_LETTERS and unicodedata.category(char) not in _INVISIBLE_CATEGORIES):
         return char
+    return _escaped(char)
+
+
+def _escaped(char: str) -> str:
     code = ord(char)
     # As JSON writes it, where JSON has such a form.
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"

@@ -11,6 +11,7 @@ from dovetail.cli.chat.views.results import write_new_file
 from dovetail.cli.parser import UsageError
 from dovetail.cli.terminal.contents import contents_bytes
 from dovetail.cli.terminal.terminal import InputClosed
+from dovetail.protocol.errors import DovetailError
 
 from .rendering import one_line, rule
 from .results import show_blocks
@@ -31,10 +32,14 @@ async def resources(session: ChatSession, words: list[str]) -> None:
         if choice is None:
             return
         at = choice.row
-        link = await _link(session, items[at])
-        if link is None:
-            continue
-        await _ACTIONS[choice.key](session, link)
+        try:
+            link = await _link(session, items[at])
+            if link is None:
+                continue
+            await _ACTIONS[choice.key](session, link)
+        except DovetailError as problem:
+            # The list stays open: a number that does not exist is no reason to begin again.
+            session.ui.say(("bad", f"  {one_line(f'{items[at].server}: {problem}')}"))
         if choice.key == "enter" and not await ask_back_to_list(session.ui):
             return
 
@@ -73,6 +78,24 @@ async def links(session: ChatSession, words: list[str]) -> None:
         session.ui.say("  ", ("name", f"[{number}]"), f" {link.server} {one_line(link.uri)} {one_line(link.name)}")
     if not session.links.all():
         session.ui.say(("dim", "  No resource has a number yet."))
+
+
+async def suggest_mentions(session: ChatSession, typed: str) -> list[Suggestion]:
+    """Completions of `@server:uri` at the end of a message."""
+    word = typed.rpartition(" ")[2].rpartition("\n")[2]
+    if not word.startswith("@"):
+        return []
+    server, colon, uri = word[1:].partition(":")
+    if not colon:
+        keys = [(key, str(status.state)) for key, status in session.host.servers.items()]
+        return [Suggestion(f"@{key}:", len(word), about) for key, about in keys if key.startswith(server)]
+    # Servers that are still starting are not waited for at each key.
+    found = [each.resource for each in await session.host.resources() if each.server == server]
+    return [
+        Suggestion(resource.uri, len(uri), resource.title or resource.name)
+        for resource in found
+        if uri.lower() in resource.uri.lower()
+    ]
 
 
 def _say_each(session: ChatSession, links: Collection[NumberedResource], what: str, nothing: str) -> None:

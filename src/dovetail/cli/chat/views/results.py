@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from dovetail.cli.chat.session import ChatSession, NumberedResource
-from dovetail.cli.terminal.contents import ContentRenderer
+from dovetail.cli.terminal.contents import ContentRenderer, result_table
 from dovetail.protocol.errors import LocalError
 from dovetail.types.content import Embedded, ResourceLink, Text, TextContents
 from dovetail.types.tools import CallToolResult
 
-from .rendering import as_json, exact, indented, one_line
+from .rendering import MARGIN, as_json, exact, indented, one_line
 
 _ROOM = 8000
 """Characters of a text that are shown; saving writes all of it."""
@@ -25,7 +25,11 @@ def show_result(session: ChatSession, server: str, result: CallToolResult) -> No
         session.ui.say(("bad", f"  {server} reports an error:"))
     data = result.data
     blocks: list[Any] = list(result.content)
-    if isinstance(data, (dict, list)):
+    table = result_table(result, session.ui.width - len(MARGIN))
+    if table is not None:
+        session.ui.say(indented("\n".join(table)))
+        blocks = [block for block in blocks if not isinstance(block, Text)]
+    elif isinstance(data, (dict, list)):
         session.ui.say(indented(_short(as_json(data))))
         blocks = [block for block in blocks if not isinstance(block, Text)]
     show_blocks(session, server, blocks)

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from dovetail.cli.chat.session import ChatSession
 from dovetail.cli.chat.ui.contract import Row, ask_back_to_list
+from dovetail.protocol.errors import DovetailError
 
 from .log import log
-from .rendering import counted, exact, one_line, rule
+from .rendering import addressed_to_user, counted, exact, one_line, rule
 
 if TYPE_CHECKING:
     from dovetail.host.events import ServerStatus
@@ -20,24 +21,43 @@ _MARKS = {"ready": "+", "failed": "!", "waiting": "!", "asking": "?", "starting"
 async def servers(session: ChatSession, words: list[str]) -> None:
     """List the servers and run actions on them."""
     at, host = 0, session.host
+    statuses: list[ServerStatus] = []
+
+    def rows() -> list[Row]:
+        statuses[:] = host.servers.values()
+        return [_row(status) for status in statuses]
+
     while True:
-        statuses = list(host.servers.values())
-        choice = await session.ui.pick("Servers", [_row(status) for status in statuses], _KEYS, at)
+        choice = await session.ui.pick("Servers", rows, _KEYS, at)
         if choice is None:
             return
         at, status = choice.row, statuses[choice.row]
-        if choice.key == "r":
-            await host.restart(status.key)
-        elif choice.key == "e":
-            await host.set_enabled(status.key, status.state == "disabled")
-            if status.state == "disabled":
-                await host.ready(status.key)
-        elif choice.key == "t":
-            await _trust(session, status)
-        else:
-            await log(session, [status.key]) if choice.key == "l" else _show_details(session, status)
-            if not await ask_back_to_list(session.ui):
+        try:
+            if not await _act(session, status, choice.key):
                 return
+        except DovetailError as problem:
+            # Such as a server whose entry is invalid; the list stays open.
+            session.ui.say(("bad", f"  {one_line(addressed_to_user(str(problem)))}"))
+
+
+async def _act(session: ChatSession, status: ServerStatus, key: str) -> bool:
+    """Run an action; whether the user returns to the list."""
+    host = session.host
+    if key == "r":
+        await host.restart(status.key)
+    elif key == "e":
+        await host.set_enabled(status.key, status.state == "disabled")
+        if status.state == "disabled":
+            await host.ready(status.key)
+    elif key == "t":
+        await _trust(session, status)
+    else:
+        if key == "l":
+            await log(session, [status.key])
+        else:
+            _show_details(session, host.servers.get(status.key, status))
+        return await ask_back_to_list(session.ui)
+    return True
 
 
 def summary(status: ServerStatus) -> str:
@@ -49,8 +69,8 @@ def summary(status: ServerStatus) -> str:
         parts.append("trusted")
     if status.quarantined:
         parts.append(f"{status.quarantined} withheld")
-    if status.error and status.state != "ready":
-        parts.append(one_line(status.error))
+    if status.error and status.state in ("failed", "waiting"):
+        parts.append(one_line(addressed_to_user(status.error).partition("\n")[0]))
     return ", ".join(parts)
 
 
@@ -82,7 +102,8 @@ def _show_details(session: ChatSession, status: ServerStatus) -> None:
     for problem in status.problems:
         say(("warn", f"  {one_line(problem)}"))
     if status.error:
-        say(("bad", f"  last error: {one_line(status.error)}"))
+        first, *rest = exact(addressed_to_user(status.error)).split("\n")
+        say(("bad", "\n".join([f"  last error: {first}", *(f"    {line}" for line in rest)])))
     if instructions := session.host.instructions().get(status.key):
         say(("dim", "  its instructions for the model:"))
         say("\n".join(f"  | {line}" for line in exact(instructions).split("\n")))

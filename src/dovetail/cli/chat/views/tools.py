@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,8 +12,9 @@ from dovetail.cli.chat.session import ChatSession
 from dovetail.cli.chat.ui.contract import Interrupted, Row, ask_back_to_list
 from dovetail.cli.parser import UsageError
 from dovetail.cli.terminal.terminal import InputClosed
+from dovetail.runtime.thread_pool import run_in_thread
 
-from .rendering import as_json, exact, indented, one_line, rule
+from .rendering import addressed_to_user, as_json, exact, indented, one_line, rule
 from .results import show_result
 
 if TYPE_CHECKING:
@@ -53,22 +55,39 @@ async def call(session: ChatSession, words: list[str]) -> None:
     """Call a tool by name, with `key=value` words or a form."""
     from dovetail.cli.options.values import read_arguments
 
+    in_background = words[1:][-1:] == ["&"]
+    words = words[:-1] if in_background else words
     if not words:
         raise UsageError("name a tool: /call tool key=value")
-    tool = find_tool(await session.host.tools(), words[0])
-    arguments = read_arguments(words[1:], tool.tool.input_schema) if words[1:] else None
-    if arguments is not None and (problems := tool_form.problems_of(tool.tool.input_schema, arguments)):
+    host = session.host
+    tool = find_tool(await host.tools(), words[0], host.switched_off(), host.withheld())
+    schema = tool.tool.input_schema
+    takes_nothing = not schema.get("properties") and not schema.get("required")
+    arguments = read_arguments(words[1:], schema) if words[1:] or (in_background and takes_nothing) else None
+    if arguments is not None and (problems := await run_in_thread(tool_form.problems_of, schema, arguments)):
         raise UsageError(f"{tool.name} does not take this: {'; '.join(problems)}")
-    await run_tool(session, tool, arguments)
+    if in_background:
+        await _run_in_background(session, tool, arguments)
+    else:
+        await run_tool(session, tool, arguments)
 
 
-def find_tool(tools: Sequence[HostTool], word: str) -> HostTool:
-    """Find a tool by its name in the host, or by its own name if that is unique."""
-    matches = [tool for tool in tools if tool.name == word] or [tool for tool in tools if tool.tool.name == word]
+def find_tool(
+    tools: Sequence[HostTool],
+    word: str,
+    switched_off: Sequence[HostTool] = (),
+    withheld: Sequence[Withheld] = (),
+) -> HostTool:
+    """Find a tool by its name in the host, or by its own name if that is unique; the error says why it is not there."""
+    matches = _named(tools, word)
     if len(matches) == 1:
         return matches[0]
     if matches:
         raise UsageError(f"there are several: {', '.join(tool.name for tool in matches)}")
+    if off := _named(switched_off, word):
+        raise UsageError(f"the tool {off[0].name} is switched off; /tools switches it on (Space)")
+    if any(held.kind == "tool" and word in (held.name, f"{held.server}__{held.name}") for held in withheld):
+        raise UsageError(f"the tool {word} is withheld until you approve it; /tools shows why (a approves)")
     import difflib
 
     names = {name: tool.name for tool in tools for name in (tool.name, tool.tool.name)}
@@ -77,29 +96,67 @@ def find_tool(tools: Sequence[HostTool], word: str) -> HostTool:
     raise UsageError(f"there is no tool {word}; {hint}")
 
 
+def _named(tools: Sequence[HostTool], word: str) -> list[HostTool]:
+    return [tool for tool in tools if tool.name == word] or [tool for tool in tools if tool.tool.name == word]
+
+
+async def _run_in_background(session: ChatSession, tool: HostTool, arguments: dict[str, object] | None) -> None:
+    """Call a tool while the user goes on; only a form is filled in first."""
+    ready = arguments if arguments is not None else await _filled_in(session, tool)
+    if ready is None:
+        return
+    confirmed = arguments is None
+    task = asyncio.ensure_future(_call_and_show(session, tool, ready, confirmed=confirmed, in_background=True))
+    session.background.add(task)
+    task.add_done_callback(session.background.discard)
+    session.ui.say(("dim", f"  {tool.name} runs in the background; /tasks lists it."))
+
+
 async def run_tool(session: ChatSession, tool: HostTool, arguments: dict[str, object] | None = None) -> None:
-    """Call a tool on behalf of the user; the policy applies."""
+    """Call a tool on behalf of the user; the policy applies.
+
+    Who has filled in and confirmed the form is not asked again; a rule that denies the call still does.
+    """
+    ready = arguments if arguments is not None else await _filled_in(session, tool)
+    if ready is not None:
+        await _call_and_show(session, tool, ready, confirmed=arguments is None)
+
+
+async def _filled_in(session: ChatSession, tool: HostTool) -> dict[str, object] | None:
+    try:
+        return await tool_form.fill(session.ui, tool.tool.input_schema)
+    except (InputClosed, Interrupted):
+        return None
+
+
+async def _call_and_show(
+    session: ChatSession, tool: HostTool, arguments: dict[str, object], confirmed: bool, in_background: bool = False
+) -> None:
     from dovetail.host.error_results import RefusedResult
+    from dovetail.host.tasks.host_task import BackgroundResult
 
     ui = session.ui
-    if arguments is None:
-        try:
-            arguments = await tool_form.fill(ui, tool.tool.input_schema)
-        except (InputClosed, Interrupted):
-            arguments = None
-    if arguments is None:
-        return
 
     def progress(done: float, total: float | None, message: str | None) -> None:
         ui.progress(tool.name, done, total, f"{tool.tool.name}: {message or ''}")
 
     try:
-        result = await session.host.call(tool.name, arguments, progress=progress, check=False)
+        result = await session.host.call(
+            tool.name,
+            arguments,
+            progress=progress,
+            check=False,
+            confirmed=confirmed,
+            background_after=0.0 if in_background else None,
+        )
     finally:
-        ui.end_progress()
+        ui.end_progress(tool.name)
     if isinstance(result, RefusedResult):
         # Only the first line is for users.
-        ui.say(("warn", f"  x {one_line(result.text.partition(chr(10))[0])}"))
+        ui.say(("warn", f"  x {one_line(addressed_to_user(result.text.partition(chr(10))[0]))}"))
+    elif isinstance(result, BackgroundResult):
+        # A task, whose end the status lines tell of; it goes on even if the chat ends.
+        ui.notice(("dim", f"  {tool.name} is task {result.task.number}."))
     else:
         show_result(session, tool.server, result)
 

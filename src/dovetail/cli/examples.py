@@ -1,0 +1,80 @@
+"""Examples of each subcommand, shown at the end of its `--help`; a test parses them."""
+
+from __future__ import annotations
+
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "init": ("dovetail init weather", "dovetail init weather --http"),
+    "run": ("dovetail run server.py", "dovetail run server.py:server --reload"),
+    "serve": (
+        "dovetail serve server.py --port 8080 --reload",
+        "dovetail serve server.py --host 0.0.0.0 --allow-host mcp.example.com --workers 4",
+    ),
+    "worker": ("dovetail worker server.py --store redis://localhost",),
+    "list": (
+        "dovetail list server.py",
+        "dovetail list server.py add",
+        "dovetail list https://example.com/mcp tools --format json",
+        "dovetail list weather",
+        "dovetail list server.py -- --db notes.sqlite",
+        'dovetail list "npx -y @modelcontextprotocol/server-everything"',
+    ),
+    "dev": ("dovetail dev server.py", "dovetail dev server.py --plain"),
+    "inspect": ("dovetail inspect server.py", "dovetail inspect server.py --strict --format json"),
+    "call": (
+        "dovetail call server.py add a=2 b=3",
+        "dovetail call server.py add --json '{\"a\": 2}' --format json -o sum.json",
+        "dovetail call server.py book --answer name=Ann --answer nights=2",
+        "dovetail call server.py add a=2 b=3 --load 1000 --concurrency 16",
+        "dovetail call https://example.com/mcp render scene=harbour --detach",
+    ),
+    "tasks": (
+        "dovetail tasks list",
+        "dovetail tasks wait https://example.com/mcp",
+        "dovetail tasks cancel https://example.com/mcp WzEsIlNhdjNyM2ZlcjNuYzMiXQ",
+    ),
+    "read": ("dovetail read server.py inn://menu", "dovetail read server.py inn://logo -o logo.png"),
+    "prompt": ("dovetail prompt server.py invitation guest=Ann",),
+    "complete": ("dovetail complete server.py invitation tone wa --context guest=Ann",),
+    "watch": ("dovetail watch server.py", "dovetail watch https://example.com/mcp inn://menu --count 1"),
+    "ping": ("dovetail ping server.py", "dovetail ping https://example.com/mcp --token-env TOKEN"),
+    "dev-auth": ("dovetail dev-auth --user ann --scope read",),
+    "login": ("dovetail login https://example.com/mcp", "dovetail login https://example.com/mcp --account work"),
+    "logout": ("dovetail logout https://example.com/mcp", "dovetail logout https://example.com/mcp --all"),
+    "accounts": ("dovetail accounts", "dovetail accounts https://example.com/mcp --format json"),
+    "host": ("dovetail host", "dovetail host server.py", "dovetail host --model anthropic:claude-sonnet-4-5"),
+    "traffic": ("dovetail traffic --follow", "dovetail traffic notes errors"),
+    "ask": (
+        "dovetail ask 'Which notes are from today?' --allow 'notes__*'",
+        "git diff | dovetail ask - --system 'Review this change.'",
+    ),
+    "install": (
+        "dovetail install server.py --into claude-desktop --into cursor",
+        "dovetail install server.py --into codex --env MODE=fast -- --db notes.sqlite",
+        "dovetail install --list",
+    ),
+    "uninstall": ("dovetail uninstall notes --from claude-desktop",),
+    "servers": ("dovetail servers", "dovetail servers weather", "dovetail servers --check"),
+    "add": (
+        "dovetail add files -- npx -y @modelcontextprotocol/server-filesystem .",
+        "dovetail add forge https://forge.example.com/mcp",
+    ),
+    "remove": ("dovetail remove files",),
+    "enable": ("dovetail enable files", "dovetail enable forge --ask"),
+    "disable": ("dovetail disable files",),
+    "import": ("dovetail import", "dovetail import claude-desktop cursor --yes"),
+    "lock": ("dovetail lock", "dovetail lock --check --yes"),
+    "audit": ("dovetail audit show --since 12h --server files", "dovetail audit verify"),
+    "snapshot": ("dovetail snapshot server.py interface.json", "dovetail snapshot server.py interface.json --check"),
+    "migrate": ("dovetail migrate server.py", "dovetail migrate src --write"),
+    "generate-cli": (
+        "dovetail generate-cli server.py",
+        "dovetail generate-cli https://example.com/mcp -o .claude/skills/example",
+    ),
+    "shell-completion": (
+        'eval "$(dovetail shell-completion bash)"',
+        "dovetail shell-completion fish | source",
+        "dovetail shell-completion powershell | Out-String | Invoke-Expression",
+    ),
+    "help": ("dovetail help call",),
+    "version": ("dovetail version",),
+}

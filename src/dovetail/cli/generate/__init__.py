@@ -1,0 +1,1 @@
+"""Generated files: server projects (`dovetail init`), and command lines of servers (`dovetail generate-cli`)."""

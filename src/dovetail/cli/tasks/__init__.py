@@ -1,0 +1,1 @@
+"""Tasks in commands: calls that become tasks, and tasks that the user comes back to."""
