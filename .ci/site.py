@@ -1,4 +1,4 @@
-"""What the site needs besides the pages: the decisions in its menu, and the examples as pages of their own."""
+"""Pages of the site that are not in docs/: the examples, the security policy, and the decisions in the menu."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[1]
-LINK = re.compile(r"\]\(\.\./examples/(\w+)\.py\)")
+EXAMPLE = re.compile(r"\]\(\.\./examples/([\w/]+)\.py\)")
 
 
 def on_config(config: Any) -> Any:
@@ -17,13 +17,17 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add a page for each example."""
-    for path in sorted((ROOT / "examples").glob("*.py")):
-        text = f"# {path.name}\n\n```python\n{path.read_text()}```\n"
-        files.append(File.generated(config, f"examples/{path.stem}.md", content=text))
+    """Add a page for each example, and the security policy."""
+    examples = ROOT / "examples"
+    for path in sorted(examples.rglob("*.py")):
+        name = path.relative_to(examples)
+        text = f"# {name}\n\n```python\n{path.read_text()}```\n"
+        files.append(File.generated(config, f"examples/{name.with_suffix('.md')}", content=text))
+    policy = (ROOT / "SECURITY.md").read_text().replace("](docs/", "](")
+    files.append(File.generated(config, "security-policy.md", content=policy))
     return files
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Lead links to examples to these pages."""
-    return LINK.sub(r"](examples/\1.md)", markdown)
+    """Point links to files outside docs/ at these pages."""
+    return EXAMPLE.sub(r"](examples/\1.md)", markdown).replace("](../SECURITY.md)", "](security-policy.md)")

@@ -7,12 +7,12 @@ import platform
 import sys
 import time
 
-from bench import client_measures, http_measures, measures
+from bench import client_measures, http_measures, measures, redis_measures, tasks_measures
 from bench.measures import FULL, QUICK, STEPS, Effort, Figures
 from bench.peers import ROOT, Peer, find_peers
 from bench.processes import DriverError
 from bench.profiling import profile
-from bench.report import Rounds, figure_of, table, verdicts
+from bench.report import OURS, Rounds, figure_of, table, verdicts
 from bench.rows import ROWS, TABLES
 
 PARTS = tuple(TABLES)
@@ -63,6 +63,10 @@ def run_round(parts: list[str], peers: list[Peer], effort: Effort, problems: lis
                 found = measures.run_round(chosen, effort)
             elif part == "http":
                 found = http_measures.run_round(chosen, effort, problems)
+            elif part == "redis":
+                found = redis_measures.run_round(chosen, effort, problems)
+            elif part == "tasks":
+                found = tasks_measures.run_round(chosen, effort, problems)
             else:
                 found = client_measures.run_round(chosen, effort, problems)
         except DriverError as error:
@@ -75,6 +79,10 @@ def run_round(parts: list[str], peers: list[Peer], effort: Effort, problems: lis
 
 def measured(part: str, peer: Peer) -> bool:
     """Whether a peer has what a part measures."""
+    if part == "redis":
+        return peer.name == OURS and redis_measures.REDIS is not None
+    if part == "tasks":
+        return peer.name == OURS
     return bool({"stdio": peer.server, "http": peer.http, "clients": peer.client}[part])
 
 

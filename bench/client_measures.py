@@ -42,7 +42,7 @@ def run_round(peers: Sequence[Peer], effort: Effort, problems: list[str]) -> dic
 
 
 def _run(peer: Peer, transport: str, target: Sequence[str], opens: int, effort: Effort) -> Figures:
-    found = _figures([*peer.client, str(effort.warm / 2), str(effort.measure), str(opens), *target])
+    found = figures_of([*peer.client, str(effort.warm / 2), str(effort.measure), str(opens), *target])
     if found["revision"] != ENVELOPE:
         raise DriverError(f"settled on {found['revision']} instead of {ENVELOPE}")
     figures: Figures = {f"client {transport}": found["call"], f"client {transport} first": found["first"]}
@@ -53,14 +53,15 @@ def _run(peer: Peer, transport: str, target: Sequence[str], opens: int, effort: 
 
 def _run_host(peer: Peer, effort: Effort) -> Figures:
     """CPU that `Host.call` adds to `Client.call`, on the peer's own server over stdio."""
-    found = _figures([*peer.host, str(effort.warm), str(effort.measure), *peer.server])
+    found = figures_of([*peer.host, str(effort.warm), str(effort.measure), *peer.server])
     return {
         "host call": found["host"] - found["client"],
         "host call alone": found["host alone"] - found["client alone"],
     }
 
 
-def _figures(argv: Sequence[str]) -> dict[str, Any]:
+def figures_of(argv: Sequence[str]) -> dict[str, Any]:
+    """The figures that a program writes as one line of JSON."""
     try:
         run = subprocess.run(
             argv, capture_output=True, text=True, check=True, env=clean_environment(), timeout=PATIENCE

@@ -76,6 +76,7 @@ class Connection:
         self.complete = False
         self.id = b""
         self.before = self.after = b""
+        self.capabilities: dict[str, Any] = {}
 
     def open(self) -> None:
         """Open a session where the revision has them."""
@@ -96,7 +97,7 @@ class Connection:
             meta |= {
                 "io.modelcontextprotocol/protocolVersion": self.revision,
                 "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
-                "io.modelcontextprotocol/clientCapabilities": {},
+                "io.modelcontextprotocol/clientCapabilities": self.capabilities,
             }
         if meta:
             params = {**params, "_meta": meta}

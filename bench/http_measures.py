@@ -66,13 +66,13 @@ def _echoes(name: str, revision: str, number: int) -> Item:
         with connected(server, revision, number) as connections:
             for connection in connections:
                 connection.aim("tools/call", {"name": "echo", "arguments": {"text": "hello"}})
-            cpu, rate = _measure(server, connections, _check_echo, effort)
+            cpu, rate = _measure(server, connections, check_echo, effort)
         return {name: cpu, f"{name} rate": rate}
 
     return item
 
 
-def _check_echo(result: dict[str, Any], before: list[bytes]) -> None:
+def check_echo(result: dict[str, Any], before: list[bytes]) -> None:
     if before or result["content"] != [{"type": "text", "text": "hello"}]:
         raise DriverError(f"wrong echo: {result} after {before}")
 
@@ -114,15 +114,15 @@ def _progress(name: str, revision: str) -> Item:
 
 def _idle_sessions(server: HttpServer, effort: Effort) -> Figures:
     with connected(server, HANDSHAKE, CONNECTIONS) as connections:
-        _open_sessions(connections, FIRST_SESSIONS)
+        open_sessions(connections, FIRST_SESSIONS)
         server.settled_cpu()
         before = server.memory()
-        _open_sessions(connections, effort.sessions)
+        open_sessions(connections, effort.sessions)
         server.settled_cpu()
         return {"http session": (server.memory() - before) / effort.sessions}
 
 
-def _open_sessions(connections: Sequence[Connection], number: int) -> None:
+def open_sessions(connections: Sequence[Connection], number: int) -> None:
     for index in range(number):
         connection = connections[index % len(connections)]
         connection.session = b""

@@ -26,6 +26,10 @@ def process_cpu(argv: Sequence[str]) -> float:
     return usage.ru_utime + usage.ru_stime
 
 
+def _cpu_of(pid: int) -> float:
+    return time.clock_gettime((~pid << 3) | 2)
+
+
 class Watched:
     """A child process whose output is read and whose stderr is kept."""
 
@@ -42,7 +46,13 @@ class Watched:
 
     def cpu(self) -> float:
         """Seconds of CPU the process used since it started, ended threads and all."""
-        return time.clock_gettime((~self.process.pid << 3) | 2)
+        return _cpu_of(self.process.pid)
+
+    def family_cpu(self) -> float:
+        """The same with the child processes that it has now."""
+        pid = self.process.pid
+        with open(f"/proc/{pid}/task/{pid}/children") as file:
+            return sum(_cpu_of(one) for one in (pid, *map(int, file.read().split())))
 
     def settled_cpu(self) -> float:
         """The same, once the process is quiet: work done after an answer counts as well."""

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-SCALE = {"ms": 1e3, "µs": 1e6, "MB": 1e-6, "KB": 1e-3, "calls/s": 1}
+SCALE = {"ms": 1e3, "µs": 1e6, "MB": 1e-6, "KB": 1e-3, "bytes": 1, "calls/s": 1, "trips": 1, "%": 100}
 
 
 class Row(NamedTuple):
@@ -100,9 +100,41 @@ CLIENT_ROWS = (
     Row("host call", "what Host.call on a trusted server adds to Client.call, 16 at once: CPU a call", "µs", most=80),
     Row("host call alone", "what Host.call on a trusted server adds to Client.call, one by one: CPU a call", "µs"),
 )
+REDIS_ROWS = (
+    Row("memory echo16", "sessions in memory: echo, 16 connections: CPU a call", "µs"),
+    Row(
+        "redis echo16",
+        "sessions on Redis: the same",
+        "µs",
+        beside=("memory echo16", "that in memory", 1.15),
+    ),
+    Row("redis call trips", "round trips to Redis for a call in a warm session", "trips", most=0.01),
+    Row("redis opening trips", "round trips to Redis to open a session, its two requests", "trips", most=2.05),
+    Row("redis event trips", "round trips to Redis for an event of a resumable stream, one by one", "trips", most=1.05),
+    Row("redis burst trips", "the same, 5,000 events as quickly as the client reads", "trips", most=1.05),
+    Row("redis session", "memory of an idle session in the process", "KB", most=4),
+    Row("redis session stored", "memory of an idle session in Redis", "bytes", most=600),
+    Row("one worker rate", "sessions on Redis, one process: throughput, 64 connections", "calls/s"),
+    Row("two workers rate", "the same with two worker processes", "calls/s"),
+    Row("one worker cpu", "one process: CPU a call of the server", "µs"),
+    Row("two workers cpu", "two worker processes: CPU a call of the servers", "µs"),
+    Row("one worker generator", "one process: the load generator's share of all cores", "%"),
+    Row("two workers generator", "two worker processes: the load generator's share of all cores", "%"),
+)
+TASK_ROWS = (
+    Row("task plain", "a plain call in memory, 16 at once: CPU of client and server", "µs"),
+    Row("task", "the same as a task, created and completed", "µs", beside=("task plain", "the plain call", 3.0)),
+    Row("task waiting", "memory of the process for a task that waits for an answer, of 10,000", "KB", most=2),
+    Row("task sqlite rate", "tasks created and completed on SQLite, over HTTP, 16 connections", "calls/s"),
+    Row("task sqlite", "the same: CPU of the server a task", "µs"),
+    Row("task redis rate", "tasks created and completed on Redis, over HTTP, 16 connections", "calls/s"),
+    Row("task redis", "the same: CPU of the server a task", "µs"),
+)
 TABLES = {
     "stdio": ("Servers over stdio, revision 2025-11-25 unless the line says otherwise.", STDIO_ROWS),
     "http": ("Servers over HTTP, a session a connection on 2025-11-25, or 2026-07-28.", HTTP_ROWS),
     "clients": ("Clients, all against the same hand-written server, revision 2026-07-28.", CLIENT_ROWS),
+    "redis": ("Sessions on Redis, revision 2025-11-25; the Redis server is on the same machine.", REDIS_ROWS),
+    "tasks": ("Tasks, revision 2026-07-28.", TASK_ROWS),
 }
-ROWS = STDIO_ROWS + HTTP_ROWS + CLIENT_ROWS
+ROWS = STDIO_ROWS + HTTP_ROWS + CLIENT_ROWS + REDIS_ROWS + TASK_ROWS

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 from context_tools import context_tools
 from input_required_tools import input_required_tools
+from task_tools import task_tools
 
 from dovetail import Audio, Context, Embedded, Image, Param, PromptMessage, Server, Text, TextContents, ToolError
 
@@ -228,6 +229,7 @@ def test_prompt_with_image() -> list[PromptMessage]:
 
 server.mount(context_tools)
 server.mount(input_required_tools)
+server.mount(task_tools)
 
 if __name__ == "__main__":
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

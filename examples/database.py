@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from dovetail import Context, Param, ProtocolError, Server, ToolError
+from dovetail import Context, NotFound, Param, Server, ToolError
 
 MAX_ROWS = 200
 SECONDS = 2.0
@@ -113,7 +113,7 @@ def schema(table: str, ctx: Context) -> str:
     """Give the statement that made a table."""
     schemas = _schemas(ctx.lifespan)
     if table not in schemas:
-        raise ProtocolError(-32602, f"There is no table {table!r}; there are {', '.join(schemas)}.")
+        raise NotFound(f"There is no table {table!r}; there are {', '.join(schemas)}.")
     return schemas[table]
 
 

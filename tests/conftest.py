@@ -5,6 +5,8 @@ Where DOVETAIL_SPEC names the official schemas, whatever Dovetail sends during a
 
 import asyncio
 import inspect
+import os
+import signal
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
@@ -13,7 +15,9 @@ from typing import Any
 import hypothesis
 import pytest
 
+from dovetail.client.negotiation import SHARED_ERAS
 from tests.support.closed_schema import spec_folder
+from tests.support.replica_group import REPLICAS
 from tests.support.traffic import Traffic
 
 PATIENCE = 60.0
@@ -27,6 +31,7 @@ TRAFFIC = pytest.StashKey[Traffic]()
 
 MARKS = (
     "sends_wrong(why): makes Dovetail send what no schema allows, because its user wants it so",
+    "one_replica(why): tests what each replica of a server does by itself; left out with DOVETAIL_REPLICAS",
     "unheard(why): would measure that somebody listens to all that is sent",
 )
 
@@ -36,6 +41,14 @@ def pytest_configure(config: pytest.Config) -> None:
     for mark in MARKS:
         config.addinivalue_line("markers", mark)
     runs_tests = hasattr(config, "workerinput") or not config.getoption("numprocesses", None)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell starts its background jobs so, and programs under test would never see Ctrl-C.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if runs_tests:
+        # Commands remember names of tools for completion; those of the tests are not for the user's cache.
+        caches = tempfile.TemporaryDirectory()
+        config.add_cleanup(caches.cleanup)
+        os.environ["XDG_CACHE_HOME"] = caches.name
     if spec_folder() is not None and runs_tests:
         folder = tempfile.TemporaryDirectory()
         config.add_cleanup(folder.cleanup)
@@ -49,6 +62,20 @@ def pytest_report_header() -> str:
     return "traffic: NOT CHECKED. Set DOVETAIL_SPEC to a folder that holds <revision>/schema.json."
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Pass the entries of a regression test of an attack on to its reports, which have no marks.
+
+    With DOVETAIL_REPLICAS, leave out what each replica does by itself.
+    """
+    for item in items:
+        for mark in item.iter_markers("attack"):
+            item.user_properties += [("attack", entry) for entry in mark.args]
+    left_out = [item for item in items if REPLICAS and item.get_closest_marker("one_replica") is not None]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     if TRAFFIC in item.config.stash:
@@ -58,8 +85,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Judge what was sent during a test, its end included."""
+    """Judge what was sent during a test, its end included; forget the eras of its servers.
+
+    A later test may be given the same port for a server of the other era.
+    """
     result = yield
+    SHARED_ERAS.clear()
     if TRAFFIC in item.config.stash:
         problems = item.config.stash[TRAFFIC].verdict()
         if problems and item.get_closest_marker("sends_wrong") is None:

@@ -5,7 +5,7 @@ dovetail serve examples/demo/notes.py --port 8002
 
 from __future__ import annotations
 
-from dovetail import Context, Server
+from dovetail import Context, NotFound, Server
 
 server = Server("notes", version="3.0.0", title="Notes", revisions=["2026-07-28"])
 notes: list[str] = []
@@ -52,6 +52,8 @@ def read_notes() -> str:
 @server.resource("notes://number/{number}", title="One note", mime_type="text/plain")
 def read_note(number: int) -> str:
     """One note."""
+    if not 1 <= number <= len(notes):
+        raise NotFound(f"There is no note {number}; there are {len(notes)}.")
     return notes[number - 1]
 
 

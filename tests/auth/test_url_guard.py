@@ -236,12 +236,13 @@ def test_without_tls_a_name_must_lead_to_this_machine() -> None:
         allowed_addresses(parts, ["127.0.0.1"], ["8.8.8.8"])
 
 
+@pytest.mark.attack("L14")
 def test_redirects_stay_within_the_origin() -> None:
     assert redirect_target("https://a.com/x", "/y", "It") == "https://a.com/y"
     assert redirect_target("https://a.com/x", "https://A.com:443/y?z", "It") == "https://A.com:443/y?z"
     for location in (
         *("https://b.com/y", "//b.com/y", "http://a.com/y", "https://a.com:444/", "javascript:x", "http://127.0.0.1/"),
-        *("https://a.com@b.com/", "https://a.com/\r\nx"),
+        *("https://a.com@b.com/", "https://a.com/\r\nx", "https://[", "//[", "https://[::1", "http://a.com]/"),
     ):
         with pytest.raises(Untrusted):
             redirect_target("https://a.com/x", location, "It")

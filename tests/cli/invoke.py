@@ -15,6 +15,7 @@ from typing import Any, Self
 
 ROOT = Path(__file__).resolve().parents[2]
 DESK = str(Path(__file__).parent / "programs" / "desk.py")
+FILM = str(Path(__file__).parent / "programs" / "film.py")
 COMMAND = [sys.executable, "-m", "dovetail.cli"]
 PATIENCE = 60.0
 

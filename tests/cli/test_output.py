@@ -1,6 +1,9 @@
 """What is printed: harmless texts, tables, bars, exit codes."""
 
+import io
+import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +12,7 @@ from dovetail.cli import output
 from dovetail.cli.exit_status import explain
 from dovetail.cli.terminal.progress import progress_bar
 from dovetail.protocol import errors
+from tests.cli.invoke import DESK, AtTerminal, dovetail
 
 
 def test_control_characters_are_shown_not_obeyed() -> None:
@@ -71,6 +75,44 @@ def test_every_error_has_its_exit_code(problem: Exception, exit_code: int, code:
     complaint = explain(problem)
     assert complaint is not None
     assert (complaint.exit_code, complaint.code, complaint.message) == (exit_code, code, "x")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8", "utf-16"])
+def test_json_stays_the_same_json_in_every_encoding(encoding: str) -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    text = json.dumps({"é→": "日本 👋"}, ensure_ascii=False)
+    written = output.encodable_json(text, stream)
+    assert json.loads(written.encode(encoding).decode(encoding)) == json.loads(text)
+    assert (written == text) == encoding.startswith("utf")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "ascii:strict"])
+def test_a_character_that_the_output_cannot_encode_is_no_error(encoding: str) -> None:
+    done = dovetail("call", DESK, "say", "text=a→👋", PYTHONIOENCODING=encoding)
+    assert (done.code, done.out, done.err) == (0, "a\\u2192\\U0001f44b\n", "")
+    done = dovetail("call", DESK, "say", "text=é→👋", "--format", "json", PYTHONIOENCODING=encoding)
+    assert done.result["content"][0]["text"] == "é→👋"
+    done = dovetail("call", DESK, "é→👋", "--format", "json", PYTHONIOENCODING=encoding)
+    assert "é→👋" in done.error["message"]
+
+
+def test_a_file_gets_utf_8_whatever_the_terminal_has(tmp_path: Path) -> None:
+    file = tmp_path / "out"
+    dovetail("call", DESK, "say", "text=→👋", "-o", str(file), PYTHONIOENCODING="ascii")
+    assert file.read_text(encoding="utf-8") == "→👋\n"
+
+
+@pytest.mark.parametrize("words", [["list", DESK], ["call", DESK, "rows"], ["call", DESK, "echo"], ["help"]], ids=str)
+def test_a_dumb_terminal_gets_no_escape_sequences(words: list[str]) -> None:
+    with AtTerminal(*words, TERM="dumb") as terminal:
+        code, shown = terminal.end()
+    assert "\x1b" not in shown and code == 0
+
+
+def test_control_characters_are_shown_on_a_dumb_terminal_too() -> None:
+    with AtTerminal("call", DESK, "say", "text=\x1b[31mred", "--trace", TERM="dumb") as terminal:
+        code, shown = terminal.end()
+    assert "\x1b" not in shown and code == 0
 
 
 def test_a_bug_is_not_explained_away() -> None:

@@ -1,13 +1,16 @@
 """The other verbs: `list`, `read`, `prompt`, `ping`, `snapshot`, and the command itself."""
 
 import json
+import re
+import shlex
 from pathlib import Path
 
 import pytest
 
-from dovetail.cli.parser import COMMANDS
+from dovetail.cli.examples import EXAMPLES
+from dovetail.cli.parser import COMMANDS, parse
 from dovetail.protocol.revisions import REVISIONS
-from tests.cli.invoke import DESK, dovetail
+from tests.cli.invoke import DESK, AtTerminal, dovetail
 
 
 def test_the_help_lists_all_commands() -> None:
@@ -17,10 +20,11 @@ def test_the_help_lists_all_commands() -> None:
         assert f"\n  {command} " in done.out
 
 
-def test_the_version_is_printed() -> None:
+@pytest.mark.parametrize("word", ["--version", "-V", "version"])
+def test_the_version_is_printed(word: str) -> None:
     from dovetail import __version__
 
-    assert dovetail("--version").out == f"dovetail {__version__}\n"
+    assert dovetail(word).out == f"dovetail {__version__}\n"
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -29,12 +33,51 @@ def test_every_command_has_help(command: str) -> None:
     assert done.code == 0 and done.out.startswith(f"usage: dovetail {command}")
 
 
-def test_a_misspelt_command_gets_a_suggestion() -> None:
-    done = dovetail("lst")
-    assert (done.code, done.err.splitlines()[0]) == (1, "dovetail: there is no command 'lst'; did you mean list?")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_examples_that_can_be_typed(command: str) -> None:
+    assert EXAMPLES[command]
+    for example in EXAMPLES[command]:
+        command_line = example.removeprefix('eval "$(').removesuffix(')"')
+        words = shlex.split(re.sub(r" \| (Out-String|source)\b.*", "", command_line))
+        at = words.index("dovetail")
+        assert words[at + 1] == command
+        parse(command, words[at + 2 :])
 
 
-def test_list_shows_tables() -> None:
+def test_help_is_a_command_too() -> None:
+    assert dovetail("help").out == dovetail("--help").out
+    done = dovetail("help", "call")
+    assert (done.code, done.out) == (0, dovetail("call", "--help").out)
+    assert "\nexamples:\n  dovetail call server.py add a=2 b=3\n" in done.out
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ("lst", "there is no command 'lst'; did you mean list? See `dovetail --help`."),
+        ("help lst", "there is no command 'lst'; did you mean list? See `dovetail --help`."),
+        ("list", "missing TARGET. See `dovetail list --help`."),
+        ("call", "missing TARGET, TOOL. See `dovetail call --help`."),
+        ("audit", "missing show|verify|export. See `dovetail audit --help`."),
+        (
+            "call x y --timeout abc",
+            "argument --timeout: 'abc' is not a number of seconds. See `dovetail call --help`.",
+        ),
+        ("call x y --timout 3", "there is no option --timout; did you mean --timeout? See `dovetail call --help`."),
+        ("ping x y", "unexpected argument 'y'. See `dovetail ping --help`."),
+        (
+            "watch x --count 0",
+            "argument --count: the number of changes is a whole number, 1 or more, not '0'. "
+            "See `dovetail watch --help`.",
+        ),
+    ],
+)
+def test_a_typo_costs_one_line(words: str, complaint: str) -> None:
+    done = dovetail(*words.split())
+    assert (done.code, done.out, done.err) == (1, "", f"dovetail: {complaint}\n")
+
+
+def test_list_shows_signatures_and_tables() -> None:
     out = dovetail("list", DESK).out
     assert [line for line in out.splitlines() if not line.startswith(" ")] == [
         "Tools",
@@ -42,7 +85,7 @@ def test_list_shows_tables() -> None:
         "Resource templates",
         "Prompts",
     ]
-    assert "  add      a [b]" in out and "Add two numbers." in out
+    assert "  add(a: int, b: int = 1) -> int\n      Add two numbers.\n" in out
     assert "  letter  to [tone]  Write a letter." in out
 
 
@@ -74,6 +117,47 @@ def test_read_gives_the_contents_and_nothing_else(tmp_path: Path) -> None:
     done = dovetail("read", DESK, "desk://stamp", "-o", str(target))
     assert (done.out, target.read_bytes()) == ("", b"\x00\x01\xff")
     assert dovetail("read", DESK, "desk://stamp", "-o", str(tmp_path / "no" / "folder")).code == 1
+
+
+def test_a_resource_at_a_terminal_is_formatted_and_ends_with_a_line(tmp_path: Path) -> None:
+    file = tmp_path / "server.py"
+    file.write_text(
+        "from dovetail import Server\nserver = Server('s')\n"
+        "@server.resource('s://x', mime_type='application/json')\ndef x() -> str: return '{\"a\":{\"b\":1}}'\n"
+    )
+    with AtTerminal("read", str(file), "s://x", TERM="dumb") as terminal:
+        assert terminal.end() == (0, '{\n  "a": {\n    "b": 1\n  }\n}\n')
+    assert dovetail("read", str(file), "s://x").raw == b'{"a":{"b":1}}'
+
+
+def test_the_result_goes_to_a_file_and_a_failure_leaves_the_file_alone(tmp_path: Path) -> None:
+    file = tmp_path / "out"
+    done = dovetail("list", DESK, "prompts", "-o", str(file))
+    assert (done.code, done.out, done.err) == (0, "", "") and file.read_text().startswith("Prompts\n  name ")
+    done = dovetail("call", DESK, "add", "a=1", "--format", "json", "--output", str(file))
+    assert (done.code, done.out) == (0, "") and json.loads(file.read_text())["result"]["structuredContent"] == 2
+    assert dovetail("call", DESK, "fail", "-o", str(file)).code == 5
+    assert json.loads(file.read_text())
+    assert dovetail("call", DESK, "fail", "-o", str(tmp_path / "new")).code == 5
+    assert not (tmp_path / "new").exists()
+    done = dovetail("call", DESK, "add", "a=1", "-o", str(tmp_path / "no" / "folder"))
+    assert (done.code, done.err) == (
+        1,
+        f"dovetail: {tmp_path}/no/folder cannot be written: No such file or directory\n",
+    )
+
+
+def test_quiet_leaves_only_the_result_and_errors(tmp_path: Path) -> None:
+    file = tmp_path / "loud.py"
+    file.write_text(
+        "import sys\nfrom dovetail import Server\nserver = Server('s')\n"
+        "@server.tool\ndef shout(loud: bool = True) -> str:\n"
+        "    print('AAH', file=sys.stderr, flush=True)\n    return 'done'\n"
+    )
+    assert "AAH" in dovetail("call", str(file), "shout").err
+    done = dovetail("call", str(file), "shout", "-q")
+    assert (done.out, done.err) == ("done\n", "")
+    assert dovetail("call", str(file), "whisper", "-q").err != ""
 
 
 def test_read_for_scripts() -> None:
@@ -127,16 +211,17 @@ def test_complete_with_what_is_settled_and_for_a_template() -> None:
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_watch_tells_of_lists(revision: str) -> None:
     words = ["watch", DESK, "--tools", "--count", "2", "--revision", revision]
-    done = dovetail(*words, "--format", "json", DESK_BUSY="1")
+    done = dovetail(*words, "--format", "json", "--env", "DESK_BUSY=1")
     assert done.code == 0
     assert [json.loads(line) for line in done.out.splitlines()] == [{"result": {"kind": "tools"}}] * 2
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_watch_tells_of_resources(revision: str) -> None:
-    done = dovetail("watch", DESK, "desk://note", "--count", "1", "--revision", revision, DESK_BUSY="1")
+    done = dovetail("watch", DESK, "desk://note", "--count", "1", "--revision", revision, "--env", "DESK_BUSY=1")
     assert done.code == 0, done.err
     assert done.out.endswith(" desk://note changed\n")
+    assert done.err == "Watching desk://note; Ctrl-C ends it.\n"
 
 
 def test_snapshot_written_compared_and_differing(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dovetail import Client, Context, Extension, Implementation, Server, ToolError
-from dovetail.client import client as module
+from dovetail.client.listing import ListLimits
 from dovetail.protocol.errors import (
     ConnectionLost,
     InvalidAnswer,
@@ -98,7 +98,8 @@ class TestOpening:
                 extensions=[Extension(id="com.example/z")],
             )
             async with client:
-                assert (await client.call("who")).data == ["caller", {"x": {"y": 1}}, {"com.example/z": {}}]
+                caller, experimental, extensions = (await client.call("who")).data
+            assert (caller, experimental, extensions["com.example/z"]) == ("caller", {"x": {"y": 1}}, {})
 
     async def test_opened_twice_it_complains(self):
         async with Client(example()) as client:
@@ -178,12 +179,12 @@ class TestLists:
             with pytest.raises(InvalidAnswer, match="tools/list led in a circle: the cursor 'again' came twice"):
                 await client.tools()
 
-    async def test_a_list_without_end_is_an_invalid_answer(self, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(module, "MAX_PAGES", 5)
-        server = legacy(prompts_list=lambda message: {"prompts": [], "nextCursor": str(message["id"])})
+    async def test_a_list_without_end_is_an_invalid_answer(self):
+        server = legacy(tools_list=lambda message: {"tools": [], "nextCursor": str(message["id"])})
         async with Client(server) as client:
-            with pytest.raises(InvalidAnswer, match="prompts/list has more than 5 pages"):
-                await client.prompts()
+            client._list_limits = ListLimits(max_pages=5)  # pyright: ignore[reportPrivateUsage]
+            with pytest.raises(InvalidAnswer, match="tools/list has more than 5 pages"):
+                await client.tools()
 
 
 class TestCalls:

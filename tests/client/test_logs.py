@@ -121,10 +121,10 @@ class TestLevels:
     async def test_on_the_envelope_era_every_request_carries_it(self):
         server = logging_server("2026-07-28")
         async with Client(server, on_log=print) as client:
-            await client.tools()
+            await client.ping()
             assert [message["params"]["_meta"][LOG_LEVEL] for message in server.asked] == ["info", "info"]
             await client.set_log_level("debug")
-            await client.tools()
+            await client.ping()
             assert server.asked[-1]["params"]["_meta"][LOG_LEVEL] == "debug"
         assert "logging/setLevel" not in server.methods
 

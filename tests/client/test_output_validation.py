@@ -15,6 +15,7 @@ from tests.support.scripted import Error, Scripted, legacy, modern
 from tests.support.waiting import settled
 
 WANTED = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+WRAPPED = {"type": "object", "properties": {"result": {"type": "integer"}}, "required": ["result"]}
 
 
 def offering(schema: Any, content: Any, make: Any = legacy) -> Scripted:
@@ -57,6 +58,20 @@ class TestChecking:
             other = offering({"type": "object", "required": ["m"]}, {"m": "new"}, make)
             server.answers.update(other.answers)
             assert (await client.call("t")).data == {"m": "new"}
+
+
+@pytest.mark.parametrize("make", [legacy, modern])
+async def test_a_result_that_only_the_schema_marks_as_wrapped_is_unwrapped(make: Any):
+    schema = {**WRAPPED, "x-fastmcp-wrap-result": True}
+    async with Client(offering(schema, {"result": 3}, make)) as client:
+        result = await client.call("t")
+        assert result.data == 3
+        assert result.structured_content == {"result": 3}
+
+
+async def test_a_result_without_the_mark_is_not_unwrapped():
+    async with Client(offering(WRAPPED, {"result": 3})) as client:
+        assert (await client.call("t")).data == {"result": 3}
 
 
 async def test_a_result_without_structured_content_is_not_checked():

@@ -80,6 +80,14 @@ class TestDeclaring:
                 wanted = {"sampling": {}}
             if "roots" in wanted and "listChanged" not in revision.known["RootsCapability"]:
                 wanted = {"roots": {}}
+            if revision.tasks == "core" and ("elicitation" in wanted or "sampling" in wanted):
+                requests = {
+                    **({"elicitation": {"create": {}}} if "elicitation" in wanted else {}),
+                    **({"sampling": {"createMessage": {}}} if "sampling" in wanted else {}),
+                }
+                wanted = {**wanted, "tasks": {"list": {}, "cancel": {}, "requests": requests}}
+            if revision.tasks == "extension":
+                wanted = {**wanted, "extensions": {"io.modelcontextprotocol/tasks": {}}}
             assert declared(server) == wanted
         oracle.forgive("was used before")  # each client counts anew
         oracle.forgive("answered before")
@@ -472,3 +480,25 @@ def test_answers_by_themselves_answer_nothing():
         with pytest.raises(Refused, match=method):
             answers.check(method, REVISIONS[NEWEST])
     answers.stop()
+
+
+@pytest.mark.attack("L3")
+async def test_a_flood_of_elicitations_is_answered_with_errors_and_reaches_the_user_in_part():
+    seen: list[Elicitation] = []
+
+    async def decline(question: Elicitation) -> None:
+        seen.append(question)
+
+    form = {"message": "?", "requestedSchema": {"type": "object", "properties": {"a": {"type": "string"}}}}
+    server = Scripted(initialize=welcome(), tools_call={"content": []})
+    async with Client(server, on_elicit=decline, revision=HANDSHAKE[-1]) as client:
+        for id in range(1000):
+            server.peer.send({"jsonrpc": "2.0", "id": f"q{id}", "method": "elicitation/create", "params": form})
+        await until(lambda: sum("method" not in message for message in server.asked) == 1000)
+        await client.call("still works")
+    answers = [message for message in server.asked if "method" not in message]
+    refused = [answer["error"] for answer in answers if "error" in answer]
+    assert 64 <= len(seen) <= 250
+    assert len(refused) == 1000 - len(seen)
+    assert {error["code"] for error in refused} == {429}
+    assert any("Too many requests to the client" in error["message"] for error in refused)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from dovetail import Client, Server
-from dovetail.protocol.errors import ConnectionLost, RemoteError, SessionEnded
-from dovetail.transports.http.client import sse_resume
+from dovetail.protocol.errors import ConnectionLost, OutcomeUnknown, RemoteError, SessionEnded
+from dovetail.transports import reconnection
 from tests.client.site import Site, Status, legacy, modern
 from tests.client.targets.test_http import HANDSHAKE, nothing_remembered
 from tests.support.http import serving
@@ -156,6 +156,7 @@ class TestSessions:
             site.session += 1
             await client.ping()
             await site.listening.wait()
+            await site.until(lambda: len(site.named("resources/subscribe")) == 2)
             assert site.stream is not None
             update = {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": "a://b"}}
             await site.stream.event(update)
@@ -198,7 +199,7 @@ class TestRepeating:
 
     @pytest.fixture(autouse=True)
     def impatient(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sse_resume, "FIRST_DELAY", 0.005)
+        monkeypatch.setattr(reconnection, "FIRST_DELAY", 0.005)
 
     def site(self, method: str, result: dict[str, Any]) -> Site:
         hints = {"harmless": {"readOnlyHint": True}, "twice": {"idempotentHint": True}, "once": {}}
@@ -231,8 +232,9 @@ class TestRepeating:
     async def test_any_other_tool_is_not_called_twice(self):
         async with self.site("tools/call", DONE) as site, Client(site.url, revision=HANDSHAKE) as client:
             await client.tools()
-            with pytest.raises(SessionEnded):
+            with pytest.raises(OutcomeUnknown) as raised:
                 await client.call("once")
+            assert isinstance(raised.value.__cause__, SessionEnded)
             assert len(site.named("tools/call")) == 1
             assert (await client.call("once")).text == "done"
 

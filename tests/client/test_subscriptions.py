@@ -9,16 +9,26 @@ import pytest
 from dovetail import Client, Server
 from dovetail.auth.jwt import LEEWAY
 from dovetail.auth.token_verification import Principal
-from dovetail.client.subscriptions import MIN_SUBSCRIPTION_SECONDS, Change
-from dovetail.protocol.errors import ConnectionLost, LocalError, RemoteError
+from dovetail.client.subscriptions import Change
+from dovetail.protocol.errors import ConnectionLost, HttpStatus, LocalError, RemoteError
 from dovetail.protocol.revisions import NEWEST, REVISIONS
+from dovetail.transports import reconnection
+from tests.client.site import legacy as legacy_site
+from tests.client.targets.test_http import HANDSHAKE, nothing_remembered
 from tests.support.http import serving
 from tests.support.peer import nothing_left, notification
-from tests.support.scripted import SILENCE, legacy, modern
+from tests.support.scripted import SILENCE, discovery, legacy, modern, welcome
 from tests.support.waiting import settled, until
+from tests.transports.http.handmade import RecordedRequest, ResponseWriter, ScriptedHttpServer
+
+__all__ = ["nothing_remembered"]
 
 EVERY = pytest.mark.parametrize("name", REVISIONS)
 CHANGED = "notifications/tools/list_changed"
+
+
+def note(method: str, **params: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "method": method, "params": params}
 
 
 def offering() -> Server:
@@ -174,18 +184,16 @@ class TestEnding:
                     await watcher.task
                 server.peer.disconnected(None)
 
-    async def test_a_server_that_ends_the_subscription_gracefully_ends_it_without_an_error(self):
-        go = asyncio.Event()
-
-        async def listen(message: dict[str, Any]) -> Any:
-            await go.wait()
-            return {"resultType": "complete"}
-
-        async with Client(modern(subscriptions_listen=listen)) as client:
+    async def test_a_server_that_ends_each_subscription_unacknowledged_is_given_up(
+        self, monkeypatch: pytest.MonkeyPatch
+    ):
+        monkeypatch.setattr(reconnection, "GIVE_UP_SECONDS", 0.5)
+        server = modern(subscriptions_listen={"resultType": "complete"})
+        async with Client(server) as client:
             watcher = Watcher(client.watch(tools=True))
-            await settled()
-            go.set()
-            await watcher.task
+            with pytest.raises(ConnectionLost, match="without an acknowledgment"):
+                await watcher.task
+        assert server.methods.count("subscriptions/listen") <= 3
 
     async def test_a_server_that_has_no_subscriptions_says_so(self):
         async with Client(modern()) as client:
@@ -213,7 +221,7 @@ class TestASubscriptionThatIsEnded:
         return check
 
     async def test_another_one_follows(self):
-        server = Server("s", auth=self.tokens(MIN_SUBSCRIPTION_SECONDS + 0.2))
+        server = Server("s", auth=self.tokens(0.5))
         server.tool(lambda: None, name="tool")
         async with serving(server.asgi()) as url, Client(f"{url}/mcp", auth="t", revision=NEWEST.name) as client:
             watcher = Watcher(client.watch(tools=True))
@@ -224,15 +232,22 @@ class TestASubscriptionThatIsEnded:
             assert not watcher.task.done()
             await watcher.stop()
 
-    async def test_a_server_that_always_ends_them_at_once_is_left_alone(self):
+    async def test_a_server_that_always_ends_them_at_once_is_asked_ever_less_often(
+        self, monkeypatch: pytest.MonkeyPatch
+    ):
+        monkeypatch.setattr(reconnection, "RECONNECT_BURST", 3)
         server = Server("s", auth=self.tokens(0))
         server.tool(lambda: None, name="tool")
         async with serving(server.asgi()) as url, Client(f"{url}/mcp", auth="t", revision=NEWEST.name) as client:
             watcher = Watcher(client.watch(tools=True))
-            await watcher.task
-            assert len(watcher.seen) <= 1
+            await until(lambda: watcher.seen)
+            await asyncio.sleep(1)
+            assert not watcher.task.done()
+            assert len(watcher.seen) <= 5
+            await watcher.stop()
 
-    async def test_with_its_server_it_ends(self):
+    async def test_with_its_server_it_ends(self, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr(reconnection, "GIVE_UP_SECONDS", 0.5)
         server = offering()
         app = server.asgi()
         async with serving(app) as url, Client(f"{url}/mcp", revision=NEWEST.name) as client:
@@ -243,4 +258,132 @@ class TestASubscriptionThatIsEnded:
                 if watcher.seen:
                     break
             app.stop()
-            await watcher.task
+            with pytest.raises((ConnectionLost, RemoteError)):
+                await watcher.task
+
+
+class TestABrokenStream:
+    """Over HTTP `watch` goes on by itself, and tells what it may have missed."""
+
+    @pytest.mark.parametrize("cut", [True, False], ids=["broken", "ended"])
+    async def test_on_the_envelope_era_the_client_listens_again(self, cut: bool):
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
+            if asked.message["method"] != "subscriptions/listen":
+                await line.result(asked, discovery())
+                return
+            meta = {"io.modelcontextprotocol/subscriptionId": asked.id}
+            await line.stream()
+            accepted = {"toolsListChanged": True, "resourceSubscriptions": ["a://b"]}
+            await line.event(note("notifications/subscriptions/acknowledged", _meta=meta, notifications=accepted))
+            if len(site.named("subscriptions/listen")) > 1:
+                await line.event(note(CHANGED, _meta=meta))
+                await line.until_gone()
+            elif cut:
+                line.cut()
+            else:
+                await line.event({"jsonrpc": "2.0", "id": asked.id, "result": {"resultType": "complete"}})
+                line.end()
+
+        async with ScriptedHttpServer(script) as site, Client(site.url, revision=NEWEST.name) as client:
+            changes = client.watch("a://b", tools=True)
+            seen = [await anext(changes) for _ in range(3)]
+            await changes.aclose()
+        assert seen == [Change("tools", missed=True), Change("resource", "a://b", missed=True), Change("tools")]
+
+    @pytest.mark.parametrize("status", [401, 403])
+    async def test_a_server_that_refuses_to_be_listened_to_again_is_an_error(self, status: int):
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
+            if asked.message["method"] != "subscriptions/listen":
+                await line.result(asked, discovery())
+            elif len(site.named("subscriptions/listen")) > 1:
+                await line.answer(status)
+            else:
+                meta = {"io.modelcontextprotocol/subscriptionId": asked.id}
+                await line.stream()
+                await line.event(note("notifications/subscriptions/acknowledged", _meta=meta, notifications={}))
+                line.cut()
+
+        async with ScriptedHttpServer(script) as site, Client(site.url, revision=NEWEST.name, auth="t") as client:
+            with pytest.raises(HttpStatus) as raised:
+                await anext(client.watch(tools=True))
+        assert raised.value.status == status
+
+    @pytest.mark.parametrize("ids", [True, False], ids=["resumable", "not resumable"])
+    async def test_on_the_handshake_era_only_a_stream_without_event_ids_misses_changes(self, ids: bool):
+        gets = 0
+
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
+            nonlocal gets
+            if asked.method == "POST":
+                if "id" not in asked.message:
+                    await line.answer(202)
+                else:
+                    await line.result(asked, welcome() if asked.message["method"] == "initialize" else {})
+                return
+            gets += 1
+            await line.stream()
+            await line.event(note(CHANGED), id=f"e{gets}" if ids else None)
+            if gets == 1:
+                await until(lambda: len(seen) == 1)
+                line.cut()
+            else:
+                await line.until_gone()
+
+        seen: list[Change] = []
+        async with ScriptedHttpServer(script) as site, Client(site.url, revision=HANDSHAKE) as client:
+            changes = client.watch(tools=True)
+            watching = asyncio.ensure_future(_collect(changes, seen, 2 if ids else 3))
+            await watching
+            await changes.aclose()
+        if ids:
+            assert seen == [Change("tools")] * 2
+        else:
+            assert sorted(change.missed for change in seen) == [False, False, True]
+
+    async def test_after_another_session_was_begun_it_subscribes_again(self):
+        answers: dict[str, Any] = {"resources_subscribe": {}, "resources_unsubscribe": {}, "ping": {}}
+        async with legacy_site(listen=True, **answers) as site, Client(site.url, revision=HANDSHAKE) as client:
+            changes = client.watch("a://b")
+            following = asyncio.ensure_future(anext(changes))
+            await site.until(lambda: site.named("resources/subscribe"))
+            site.session += 1  # the server has forgotten the session
+            await client.ping()
+            assert await following == Change("resource", "a://b", missed=True)
+            assert site.methods.count("initialize") == 2
+            assert site.methods.count("resources/subscribe") == 2
+            await changes.aclose()
+
+    async def test_a_session_that_ends_while_nothing_is_called_is_begun_anew_by_the_watcher(self):
+        gets = 0
+
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
+            nonlocal gets
+            if asked.method == "GET":
+                gets += 1
+                if gets == 2:
+                    await line.answer(404)
+                    return
+                await line.stream()
+                if gets == 1:
+                    await site.until(lambda: site.named("resources/subscribe"))
+                    line.end()
+                else:
+                    await line.until_gone()
+            elif asked.method == "DELETE" or "id" not in asked.message:
+                await line.answer(202)
+            elif asked.message["method"] == "initialize":
+                await line.result(asked, welcome(), mcp_session_id=f"s{gets}")
+            else:
+                await line.result(asked)
+
+        async with ScriptedHttpServer(script) as site, Client(site.url, revision=HANDSHAKE) as client:
+            changes = client.watch("a://b")
+            assert await anext(changes) == Change("resource", "a://b", missed=True)
+            assert len(site.named("initialize")) == 2
+            assert len(site.named("resources/subscribe")) == 2
+            await changes.aclose()
+
+
+async def _collect(changes: Any, seen: list[Change], count: int) -> None:
+    while len(seen) < count:
+        seen.append(await anext(changes))

@@ -126,3 +126,14 @@ async def test_a_server_that_ends_meanwhile_ends_the_waiting():
         server.peer.ended.set()
         with pytest.raises(ConnectionLost):
             await call
+
+
+@pytest.mark.attack("L3")
+async def test_a_call_that_wants_thousands_of_pages_opened_is_refused_and_the_user_asked_nothing():
+    seen: list[Elicitation] = []
+    pages = [{**PAGE, "elicitationId": str(index)} for index in range(3000)]
+    server = in_turn(wanting(*pages), DONE)
+    async with Client(server, revision=NAME, on_elicit=seen.append) as client:
+        with pytest.raises(Refused, match="3000 pages opened for one call; at most 64 are allowed"):
+            await client.call("t")
+    assert seen == []

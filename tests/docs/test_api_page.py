@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dovetail import Client, Context, Host, HttpOptions, Server
+from dovetail import Client, Context, Handles, Host, HttpOptions, Param, Server, SyncContext
 from dovetail.server.features.prompts import PromptOptions
 from dovetail.server.features.resources import ResourceOptions
 from dovetail.server.features.tools import ToolOptions
@@ -20,10 +20,13 @@ OPTIONS: dict[str, Callable[..., Any]] = {
     "Client": Client,
     "Host": Host,
     "HttpOptions": HttpOptions,
+    "Param": Param,
+    "Options of handles": Server("s").handles,
 }
 TYPED = {"Options of tools": ToolOptions, "Options of resources": ResourceOptions, "Options of prompts": PromptOptions}
 MEMBERS: dict[str, type] = {
     "Methods of Server": Server,
+    "Handles": Handles,
     "Context": Context,
     "Methods of Client": Client,
     "Methods of Host": Host,
@@ -62,7 +65,31 @@ def test_every_option_of_a_decorator_is_listed(heading: str) -> None:
     assert named(heading) == list(TYPED[heading].__annotations__)
 
 
+def test_the_context_of_plain_functions_has_the_same_names() -> None:
+    assert sorted(named("Context")) == [name for name in dir(SyncContext) if not name.startswith("_")]
+
+
 @pytest.mark.parametrize("heading", MEMBERS)
 def test_every_public_method_is_listed(heading: str) -> None:
     public = [name for name in dir(MEMBERS[heading]) if not name.startswith("_")]
     assert sorted(named(heading)) == public
+
+
+HOVER: dict[str, tuple[Any, list[str]]] = {
+    "Server.tool": (Server.tool, list(ToolOptions.__annotations__)),
+    "Server.resource": (Server.resource, list(ResourceOptions.__annotations__)),
+    "Server.prompt": (Server.prompt, list(PromptOptions.__annotations__)),
+    "Client": (Client, list(inspect.signature(Client).parameters)[1:]),
+    "Client.call": (Client.call, list(inspect.signature(Client.call).parameters)[2:-1]),
+}
+
+
+@pytest.mark.parametrize("name", HOVER)
+def test_an_editor_shows_every_option_with_its_meaning(name: str) -> None:
+    documented, options = HOVER[name]
+    listed = (inspect.getdoc(documented) or "").partition("Options:\n")[2]
+    assert re.findall(r"^    (\w+): \S", listed, re.MULTILINE) == options
+
+
+def test_completion_offers_authors_only_what_they_use() -> None:
+    assert [name for name in dir(Server("x")) if not name.startswith("_")] == sorted(named("Methods of Server"))

@@ -1,8 +1,8 @@
 """Every Python block of the documentation runs.
 
 The blocks of a page that begin with `# name.py` are written into one folder and run there; blocks without a name run as
-well. If a text block follows, it is the expected output. A block that serves over HTTP runs while the others do, and so
-does a line `uvicorn …` of a sh block.
+well. `# name.py continued` appends to the block of that name. If a text block follows, it is the expected output. A
+block that serves over HTTP runs while the others do, and so does a line `uvicorn …` of a sh block.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from tests.support.raw import eventually
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\s*^```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
-NAME = re.compile(r"# (\w+\.py)\n")
+NAME = re.compile(r"# (\w+\.py)( continued)?\n")
 SHELL = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SERVES = re.compile(r"""\.run\("http"(?P<port>[^)]*\bport=)?""")
 PORT_GIVEN = re.compile(r"\bport=(\d+)")
@@ -80,7 +80,13 @@ def served(command: Sequence[str], port: int, folder: Path, env: Mapping[str, st
 def run_page(text: str, folder: Path) -> dict[str, str]:
     """Write the blocks of a page into a folder and run each; return their output."""
     text = other_ports(text)
-    named = {name: (code, output) for name, code, output in blocks(text) if name}
+    named: dict[str, tuple[str, str | None]] = {}
+    for name, code, output in blocks(text):
+        continued = NAME.match(code)
+        if name and continued and continued[2]:
+            named[name] = (f"{named[name][0]}\n\n{code}", output)
+        elif name:
+            named[name] = (code, output)
     for name, (code, _) in named.items():
         (folder / name).write_text(code)
     for number, code in enumerate(code for name, code, _ in blocks(text) if not name):

@@ -2,41 +2,19 @@
 
 import asyncio
 import contextlib
-import os
 import re
-import shutil
-import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from dovetail import Client, Context, Server
-from tests.docs.test_blocks import listens
 from tests.support.http import free_port, serving
-from tests.support.raw import eventually
+from tests.support.nginx import Nginx, needs_nginx, without_tls
 
-NGINX = shutil.which("nginx", path=os.environ.get("PATH", "") + os.pathsep + "/usr/sbin")
-pytestmark = pytest.mark.skipif(NGINX is None, reason="nginx is not installed; `.ci/nginx` says how to get it")
+pytestmark = needs_nginx
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "http.md").read_text()
-CONFIG = """
-daemon off;
-{user}
-pid {folder}/nginx.pid;
-error_log stderr;
-worker_processes 1;
-events {{ worker_connections 64; }}
-http {{
-    access_log off;
-    client_body_temp_path {folder}/body;
-    proxy_temp_path {folder}/proxy;
-    fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi;
-    scgi_temp_path {folder}/scgi;
-    {server}
-}}
-"""
 
 
 def nginx_block() -> str:
@@ -46,10 +24,9 @@ def nginx_block() -> str:
     return match[1]
 
 
-def without_tls(server: str, port: int, upstream: int) -> str:
+def loopback(server: str, port: int, upstream: int) -> str:
     """Return the block for a loopback port, without TLS."""
-    server = server.replace("listen 443 ssl;", f"listen 127.0.0.1:{port};").replace(":8000", f":{upstream}")
-    return re.sub(r"^ *ssl_.*\n", "", server, flags=re.MULTILINE)
+    return without_tls(server, port).replace(":8000", f":{upstream}")
 
 
 def below(server: str) -> str:
@@ -65,21 +42,14 @@ def below(server: str) -> str:
 @contextlib.asynccontextmanager
 async def proxied(server: Server, block: str, folder: Path, root: str = "") -> AsyncIterator[str]:
     """Run nginx in front of a server; yield its address."""
-    assert NGINX is not None
-    port = free_port()
-    user = "user root;" if os.geteuid() == 0 else ""  # its workers must get into the folder
-    config = folder / "nginx.conf"
     async with serving(server.asgi(allowed_hosts=["shop.example.com"]), root_path=root) as url:
-        block = without_tls(block, port, int(url.rpartition(":")[2]))
-        config.write_text(CONFIG.format(user=user, folder=folder, server=block))
-        process = subprocess.Popen([NGINX, "-p", str(folder), "-e", "stderr", "-c", str(config)])
+        port = free_port()  # now, so that it is not the one of the server
+        nginx = Nginx(folder, loopback(block, port, int(url.rpartition(":")[2])), port)
+        await asyncio.to_thread(nginx.start)
         try:
-            await asyncio.to_thread(eventually, lambda: process.poll() is not None or listens(port), "nginx listens")
-            assert process.poll() is None, "nginx ended"
-            yield f"http://127.0.0.1:{port}"
+            yield nginx.url
         finally:
-            process.terminate()
-            process.wait()
+            nginx.stop()
 
 
 class Shop:

@@ -165,6 +165,38 @@ def test_a_notification_that_means_nothing_is_passed_over(still_working_server: 
     still_working_server.still_works()
 
 
+MALFORMED_NOTIFICATIONS = [
+    pytest.param(b'{"method":"notifications/x"}', id="no jsonrpc"),
+    pytest.param(b'{"jsonrpc":"1.0","method":"notifications/x"}', id="jsonrpc 1.0"),
+    pytest.param(b'{"jsonrpc":"2.0","method":5}', id="method as a number"),
+    pytest.param(b'{"jsonrpc":"2.0","method":null}', id="method null"),
+    pytest.param(b'{"jsonrpc":"2.0","method":"notifications/x","params":[1]}', id="params as a list"),
+    pytest.param(b'{"jsonrpc":"2.0","method":"notifications/x","params":"x"}', id="params as text"),
+    pytest.param(b'{"jsonrpc":"2.0","method":"notifications/x","params":{"a":NaN}}', id="unreadable value"),
+    pytest.param(b'{"jsonrpc":"2.0","method":"notifications/x","params":{"a":"\xff"}}', id="not UTF-8"),
+    pytest.param(
+        b'{"jsonrpc":"2.0","method":"x","params":{"a":%b%b}}' % (b"[" * 5000, b"]" * 5000), id="nested too deeply"
+    ),
+    pytest.param(b'{"jsonrpc":"2.0","method":"x","params":{"a":"%b"}}' % (b"x" * (17 << 20)), id="too long"),
+]
+
+
+@pytest.mark.parametrize("line", MALFORMED_NOTIFICATIONS)
+def test_a_malformed_notification_gets_no_answer(still_working_server: RawServer, line: bytes) -> None:
+    still_working_server.write(line + b"\n")
+    still_working_server.still_works()
+
+
+@pytest.mark.parametrize("line", MALFORMED_NOTIFICATIONS[:6])
+def test_a_malformed_notification_in_a_batch_gets_no_answer(line: bytes) -> None:
+    with RawServer(NASTY) as server:
+        server.open("2025-03-26")
+        server.write(b"[%b]\n[%b,%b]\n" % (line, line, b'{"jsonrpc":"2.0","id":1,"method":"ping"}'))
+        answer = server.line()
+        assert answer is not None
+        assert [one["id"] for one in json.loads(answer)] == [1]
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -204,16 +236,23 @@ def test_a_request_before_the_first_contact_is_refused() -> None:
         server.open(HANDSHAKE).still_works()
 
 
-def test_a_second_initialize_is_refused_and_the_first_stays_valid() -> None:
+def test_a_second_initialize_begins_the_connection_anew() -> None:
     with RawServer(NASTY) as server:
         server.open(HANDSHAKE)
+        server.send(server.tool("of the first", "block", seconds=60))
         client = {"name": "again", "version": "1"}
         params = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": client}
-        answer = server.ask("initialize", params)
-        assert answer["error"]["code"] == INVALID_REQUEST
+        assert server.ask("initialize", params)["result"]["protocolVersion"] == "2024-11-05"
+        server.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
         server.still_works()
-        # Structured content shows that the revision of the first handshake is still in force.
-        assert server.call("echo", text="hi")["structuredContent"] == {"result": "hi"}
+        # Without structured content: the revision is that of the second handshake.
+        assert "structuredContent" not in server.call("echo", text="hi")
+        server.send(server.tool("of the second", "open_gate"))
+        answers = {answer["id"]: answer["result"] for answer in (server.message(), server.message())}
+        # A call of the first handshake is still answered, as its own revision says.
+        assert "structuredContent" in answers["of the first"]
+        assert "structuredContent" not in answers["of the second"]
+        server.open("2025-06-18").still_works()
 
 
 def test_initialize_does_not_exist_where_every_request_stands_alone() -> None:

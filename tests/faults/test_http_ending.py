@@ -1,4 +1,7 @@
-"""How a server over HTTP ends: by a signal, with clients in every state, within bounds and with exit code 0."""
+"""How a server over HTTP ends: by a signal, with clients in every state, within bounds and with exit code 0.
+
+With DOVETAIL_REPLICAS it has a store in Redis; how its clients go on elsewhere is in tests/replicas/test_leaving.py.
+"""
 
 import contextlib
 import json
@@ -13,6 +16,8 @@ import pytest
 from tests.faults.conftest import SERVERS
 from tests.support.http_process import Answer, HttpProcess
 from tests.support.raw import ENVELOPE, HANDSHAKE, eventually
+from tests.support.redis_server import shared_redis
+from tests.support.replica_group import REPLICAS
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 LINGERING = SERVERS / "lingering.py"
@@ -24,8 +29,9 @@ Begin = Callable[..., HttpProcess]
 
 @pytest.fixture
 def begin() -> Iterator[Begin]:
+    store = ("--store", shared_redis().url) if REPLICAS else ()
     with contextlib.ExitStack() as running:
-        yield lambda grace, *options: running.enter_context(HttpProcess(LINGERING, "--grace", grace, *options))
+        yield lambda grace, *options: running.enter_context(HttpProcess(LINGERING, "--grace", grace, *store, *options))
 
 
 def end(server: HttpProcess, number: int, within: float) -> None:

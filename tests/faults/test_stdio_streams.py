@@ -306,4 +306,6 @@ class TestNonBlockingMode:
             1,
             b"afterwards",
         ]
-        assert done.stderr == b"meanwhile\n"
+        note, text = done.stderr.splitlines()
+        assert note.startswith(b"note: ")
+        assert text == b"meanwhile"

@@ -10,12 +10,13 @@ from typing import Any
 
 import msgspec
 
-from dovetail.host.entries import ServerEntry
+from dovetail.config.entries import ServerEntry
+from dovetail.config.launch_spec import LaunchSpec
 from dovetail.host.events import HostEvent
 from dovetail.host.host import Host
 from dovetail.host.limits import Limits
 from dovetail.policy.approval_questions import LaunchQuestion, Question, Reply, Yes
-from dovetail.policy.launch import LaunchSpec
+from dovetail.policy.audit.log import Audit
 from tests.support.tidy import nothing_left_on_the_loop
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -75,8 +76,9 @@ async def hosting(
         yield host
 
 
-def records(folder: Path, *events: str) -> list[dict[str, Any]]:
-    """What the record says, of some events or of all."""
-    lines = (folder / "user" / "audit.jsonl").read_bytes().splitlines()
+def records(audit: Audit, *events: str) -> list[dict[str, Any]]:
+    """The records of an audit log, of some events or of all, including those that wait to be written."""
+    audit.flush()
+    lines = audit.path.read_bytes().splitlines()
     found = [msgspec.json.decode(line, type=dict[str, Any]) for line in lines]
     return [record for record in found if not events or record["event"] in events]

@@ -169,7 +169,14 @@ class Outcomes:
         raise Refused("no")
 
     async def call(
-        self, name: str, arguments: Mapping[str, Any] | None = None, /, *, progress: Any = None, check: bool = True
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        /,
+        *,
+        progress: Any = None,
+        check: bool = True,
+        background_after: float | None = None,
     ) -> CallToolResult:
         for number in range((arguments or {}).get("turns", 0)):
             progress(number, None, None)

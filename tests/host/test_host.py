@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from dovetail.host.error_results import RefusedResult
+from dovetail.host.events import TrafficLine
 from dovetail.host.host import Host
 from dovetail.host.running_work import Stopped
 from dovetail.policy.approval_questions import CallQuestion, LaunchQuestion, No, Question, Reply, Yes
@@ -86,13 +87,13 @@ class TestStarting:
             assert "not this one" in str(host.servers["a"].error)
             assert await host.tools() == []
             assert len(person.asked) == 1
-        assert [record["by"] for record in records(tmp_path, "refusal")] == ["person"]
+        assert [record["by"] for record in records(host.audit, "refusal")] == ["person"]
 
     async def test_nobody_to_ask_means_no(self, tmp_path: Path) -> None:
         async with hosting(tmp_path, entry("a")) as host:
             await host.ready()
             assert "on_approve" in str(host.servers["a"].error)
-        assert [record["by"] for record in records(tmp_path, "refusal")] == ["nobody"]
+        assert [record["by"] for record in records(host.audit, "refusal")] == ["nobody"]
 
     async def test_a_lost_server_comes_back_and_no_call_is_made_twice(self, tmp_path: Path) -> None:
         async with hosting(tmp_path, entry("a"), entry("b"), policy=ALLOW) as host:
@@ -238,7 +239,7 @@ class TestConsent:
             assert asked.input_schema["properties"] == {"text": {"type": "string"}}
             assert "default" in asked.rule
             assert not [line for line in host.traffic("a") if b'"tools/call"' in line.message]
-        refusals = records(tmp_path, "refusal")
+        refusals = records(host.audit, "refusal")
         assert [(record["by"], record["name"]) for record in refusals] == [("person", "echo")] * 2
 
     async def test_edited_arguments_are_checked_and_go_through_the_policy_again(self, tmp_path: Path) -> None:
@@ -256,7 +257,7 @@ class TestConsent:
             assert "do not fit" in again.rule
             with pytest.raises(Refused, match="as they were edited"):
                 await host.call("a__echo", text="x")
-        called = records(tmp_path, "call")
+        called = records(host.audit, "call")
         assert [record["details"]["arguments"] for record in called] == [{"text": "edited"}]
         assert called[0]["by"] == "person"
         assert called[0]["definition"]
@@ -267,7 +268,7 @@ class TestConsent:
         )
         async with hosting(tmp_path, entry("a"), person=person) as host:
             await host.call("a__add", {"a": 1, "b": True}, check=False)
-        (called,) = records(tmp_path, "call")
+        (called,) = records(host.audit, "call")
         assert repr(called["details"]["arguments"]) == "{'a': 1.0, 'b': 1}"
 
     async def test_trust_that_is_taken_back_elsewhere_is_gone(self, tmp_path: Path) -> None:
@@ -277,9 +278,8 @@ class TestConsent:
             await host.trust("a", True)
             await host.call("a__add", a=1, b=2)
             asked = len(person.asked)
-            spec = entry("a").spec
-            assert spec is not None
-            Approvals(tmp_path / "user").trust("a", spec, False)
+            (launch,) = [question for question in person.asked if isinstance(question, LaunchQuestion)]
+            Approvals(tmp_path / "user").trust("a", launch.spec, False)
             await host.call("a__add", a=1, b=2)
             assert len(person.asked) == asked + 1
             assert not host.servers["a"].trusted
@@ -311,7 +311,7 @@ class TestConsent:
             await host.read("a", "note://me/of")
             with pytest.raises(Refused, match="policy"):
                 await host.subscribe("a", "note://two/of")
-        done = [record for record in records(tmp_path, "result") if record["details"]["kind"] == "resource"]
+        done = [record for record in records(host.audit, "result") if record["details"]["kind"] == "resource"]
         assert len(done) == 3
 
     async def test_an_answer_for_the_session_is_not_asked_again(self, tmp_path: Path) -> None:
@@ -344,7 +344,7 @@ class TestConsent:
             asked = person.asked[-1]
             assert isinstance(asked, CallQuestion)
             assert (asked.tool, asked.arguments) == ("prompt review", {"code": "x"})
-        kinds = [(record["details"]["kind"], record["by"]) for record in records(tmp_path, "call")]
+        kinds = [(record["details"]["kind"], record["by"]) for record in records(host.audit, "call")]
         assert kinds == [("resource", "policy"), ("prompt", "person")]
 
     async def test_keys_that_look_alike_are_told_of(self, tmp_path: Path) -> None:
@@ -359,6 +359,44 @@ class TestConsent:
 
         async with hosting(tmp_path, entry("a"), on_approve=approve) as host:
             assert (await host.call("a__add", a=1, b=2)).data == 3
+
+
+class TestConfirmedCalls:
+    async def test_a_user_who_has_confirmed_a_call_is_not_asked_again(self, tmp_path: Path) -> None:
+        person = Somebody()
+        async with hosting(tmp_path, entry("a"), person=person) as host:
+            await host.ready()
+            assert (await host.call("a__add", {"a": 1, "b": 2}, confirmed=True)).data == 3
+        assert not [question for question in person.asked if isinstance(question, CallQuestion)]
+        (answer,) = [each for each in records(host.audit, "answer") if each.get("name") == "add"]
+        assert answer["by"] == "person" and answer["details"]["answer"] == "yes"
+
+    @pytest.mark.parametrize("rules", [[Rule("deny", server="a", tool="add")], [Rule("deny", tool="*")]])
+    async def test_a_rule_that_denies_a_confirmed_call_wins(self, tmp_path: Path, rules: list[Rule]) -> None:
+        policy = Policy([*rules, Rule("allow", kind="*")])
+        async with hosting(tmp_path, entry("a"), policy=policy) as host:
+            await host.ready()
+            with pytest.raises(Refused, match="The policy does not allow"):
+                await host.call("a__add", {"a": 1, "b": 2}, confirmed=True)
+        assert records(host.audit, "call") == []
+
+    async def test_running_calls_are_listed_and_one_is_cancelled(self, tmp_path: Path) -> None:
+        async with hosting(tmp_path, entry("a"), policy=ALLOW) as host:
+            await host.ready()
+            assert host.running() == []
+            call = asyncio.ensure_future(host.call("a__wait", {"seconds": 60}, check=False))
+            await until(lambda: bool(host.running()))
+            (work,) = host.running()
+            assert work.what == "the call of 'a__wait'" and abs(work.since - time.time()) < 60
+            assert host.cancel(work.number)
+            assert "stopped" in (await call).text
+            assert not host.cancel(work.number)
+
+    async def test_every_message_is_told_of(self, tmp_path: Path) -> None:
+        lines: list[TrafficLine] = []
+        async with hosting(tmp_path, entry("a"), policy=ALLOW, on_traffic=lines.append) as host:
+            await host.ready()
+            assert lines == list(host.traffic("a")) and {line.direction for line in lines} == {"sent", "received"}
 
 
 class TestStopping:

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from dovetail import Server
-from dovetail.host.entries import ServerEntry
+from dovetail.config.entries import ServerEntry
+from dovetail.config.launch_spec import LaunchSpec
 from dovetail.policy.approval_questions import DefinitionQuestion, LaunchQuestion
-from dovetail.policy.launch import LaunchSpec
 from dovetail.policy.rules import Policy, Rule
 from tests.host.hosting import QUICK, Somebody, entry, hosting
 from tests.support.http import free_port, listening, serving

@@ -1,18 +1,21 @@
 """Values that a person gives."""
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
 
 from dovetail.client.auth.token_store import FileTokens, MemoryTokens
-from dovetail.host.entries import Input, Origin, ServerEntry
-from dovetail.host.secrets import MissingSecret, Secrets, variable_for
-from dovetail.policy.launch import LaunchSpec
+from dovetail.config.entries import Input, Origin, ServerEntry
+from dovetail.config.launch_spec import LaunchSpec
+from dovetail.host.secrets import FILES_VARIABLE, MissingSecret, Secrets, variable_for
 from dovetail.protocol.errors import LocalError
 
 KEY = Input(id="api-key", origin=Origin("/x/mcp.json", 3), description="The key")
 REGION = Input(id="region", origin=Origin("/x/mcp.json", 4), options=("eu", "us"), secret=False, default="eu")
+
+LISTED = {FILES_VARIABLE: os.pathsep.join(["/other/mcp.json", "/x/mcp.json"])}
 
 
 def entry(*inputs: Input) -> ServerEntry:
@@ -64,7 +67,7 @@ def test_a_missing_one_says_which_and_how_to_give_it(on_input: None) -> None:
         "'api-key' (The key)",
         "/x/mcp.json:3",
         "dovetail enable inn --ask",
-        "DOVETAIL_INPUT_API_KEY",
+        "DOVETAIL_INPUT_API_KEY and DOVETAIL_INPUT_FILES=/x/mcp.json",
     ):
         assert words in str(caught.value)
 
@@ -82,7 +85,7 @@ def test_another_file_gets_another_value() -> None:
 
 def test_a_variable_goes_before_what_is_kept() -> None:
     async def main() -> str | None:
-        secrets = Secrets(MemoryTokens(), environ={variable_for(KEY): "from outside"})
+        secrets = Secrets(MemoryTokens(), environ={variable_for(KEY): "from outside", **LISTED})
         await secrets.give(KEY, "kept")
         return await secrets.known(KEY)
 
@@ -140,6 +143,20 @@ def test_a_file_is_the_same_by_a_link(tmp_path: Path) -> None:
 
 
 def test_a_variable_is_to_be_one_of_the_options() -> None:
-    secrets = Secrets(MemoryTokens(), environ={"DOVETAIL_INPUT_REGION": "mars"})
+    secrets = Secrets(MemoryTokens(), environ={"DOVETAIL_INPUT_REGION": "mars", **LISTED})
     with pytest.raises(LocalError, match="DOVETAIL_INPUT_REGION is to be one of eu, us"):
         asyncio.run(secrets.known(REGION))
+
+
+@pytest.mark.attack("L11")
+def test_a_variable_fills_no_input_of_a_file_that_nobody_has_listed(tmp_path: Path) -> None:
+    """A project that names an input as another file does is not given the value of that one."""
+    environ = {"HOME": str(tmp_path), "DOVETAIL_INPUT_TOKEN": "the token of another server"}
+    project = Input(id="token", origin=Origin(str(tmp_path / "project" / ".mcp.json"), 3))
+    own = Input(id="token", origin=Origin(str(tmp_path / ".claude.json"), 3))
+    for listed in ("", str(tmp_path / "other.json"), "project/.mcp.json", os.pathsep):
+        secrets = Secrets(MemoryTokens(), environ={**environ, FILES_VARIABLE: listed})
+        assert asyncio.run(secrets.known(project)) is None
+    assert asyncio.run(secrets.known(own)) == "the token of another server"
+    secrets = Secrets(MemoryTokens(), environ={**environ, FILES_VARIABLE: str(tmp_path / "project" / ".mcp.json")})
+    assert asyncio.run(secrets.known(project)) == "the token of another server"

@@ -35,7 +35,7 @@ def tool_command(name: str, *arguments: str) -> list[str]:
 
 def node_program(program: str) -> list[str]:
     """A program run by Node; it finds its packages in the folder that is its first argument."""
-    for package in ("client", "sdk", "server"):
+    for package in ("client", "ext-tasks", "sdk", "server"):
         installed(PEERS / "node" / "node_modules" / "@modelcontextprotocol" / package)
     return [installed(PEERS / "node" / "bin" / "node"), str(PROGRAMS / program), str(PEERS / "node")]
 
@@ -52,8 +52,20 @@ def our_server(*revisions: str) -> list[str]:
     return [sys.executable, str(PROGRAMS / "dovetail_server.py"), *revisions]
 
 
+def our_tasks_server() -> list[str]:
+    """Our own server with tasks."""
+    return [sys.executable, str(PROGRAMS / "dovetail_tasks.py")]
+
+
 def inspector_command() -> list[str]:
     """The command line of the official inspector."""
     folder = PEERS / "inspector"
     launcher = folder / "node_modules" / "@modelcontextprotocol" / "inspector" / "clients" / "launcher" / "build"
     return [installed(folder / "bin" / "node"), installed(launcher / "index.js"), "--cli"]
+
+
+def inspector_session_command() -> list[str]:
+    """The command line of the inspector whose connections last from one command to the next."""
+    folder = PEERS / "inspector"
+    program = folder / "node_modules" / "@modelcontextprotocol" / "inspector" / "clients" / "mcpdo" / "build"
+    return [installed(folder / "bin" / "node"), installed(program / "mcp-bin.js")]

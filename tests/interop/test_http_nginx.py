@@ -8,10 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
-import shutil
-import socket
-import subprocess
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,32 +18,16 @@ import pytest
 from dovetail import Client
 from tests.interop.peers import ENVELOPE, HANDSHAKE, PROGRAMS, python_program
 from tests.support.http import Program, free_port, serving_program
-from tests.support.raw import ENVELOPE_META, eventually
+from tests.support.nginx import Nginx, needs_nginx
+from tests.support.raw import ENVELOPE_META
 
-NGINX = shutil.which("nginx", path=os.environ.get("PATH", "") + os.pathsep + "/usr/sbin")
-pytestmark = [
-    pytest.mark.interop,
-    pytest.mark.skipif(NGINX is None, reason="nginx is not installed; `.ci/nginx` says how to get it"),
-]
+pytestmark = [pytest.mark.interop, needs_nginx]
 
-CONFIG = """
-daemon off;
-{user}
-pid {folder}/nginx.pid;
-error_log stderr;
-worker_processes 1;
-events {{ worker_connections 64; }}
-http {{
-    access_log off;
+COMPRESSING = """
     gzip on;
     gzip_types text/event-stream;
     gzip_min_length 0;
     gzip_proxied any;
-    client_body_temp_path {folder}/body;
-    proxy_temp_path {folder}/proxy;
-    fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi;
-    scgi_temp_path {folder}/scgi;
     server {{
         listen 127.0.0.1:{port};
         location / {{
@@ -56,43 +36,9 @@ http {{
             proxy_set_header Host $http_host;
         }}
     }}
-}}
 """
 JSON_OR_STREAM = {"Accept": "application/json, text/event-stream"}
 ALL_OF_IT = [[1, 2, "before"], [2, 2, "after"]]
-
-
-class Proxy:
-    """An nginx of its own, in front of a server on the loopback."""
-
-    def __init__(self, folder: Path, upstream: int) -> None:
-        self._port = free_port()
-        self._config = folder / "nginx.conf"
-        user = "user root;" if os.geteuid() == 0 else ""  # its workers must get into the folder
-        self._config.write_text(CONFIG.format(user=user, folder=folder, port=self._port, upstream=upstream))
-        self._folder = folder
-        self.url = f"http://127.0.0.1:{self._port}"
-        self.start()
-
-    def start(self) -> None:
-        assert NGINX is not None
-        self._process = subprocess.Popen([NGINX, "-p", str(self._folder), "-e", "stderr", "-c", str(self._config)])
-        eventually(self._listens, "nginx listens")
-
-    def stop(self) -> None:
-        """End it at once: whatever is open breaks."""
-        self._process.terminate()
-        self._process.wait()
-
-    def restart(self) -> None:
-        self.stop()
-        self.start()
-
-    def _listens(self) -> bool:
-        assert self._process.poll() is None, "nginx ended"
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self._port)):
-            return True
-        return False
 
 
 @pytest.fixture
@@ -102,10 +48,10 @@ def server() -> Iterator[Program]:
 
 
 @pytest.fixture
-def proxy(server: Program, tmp_path: Path) -> Iterator[Proxy]:
-    proxy = Proxy(tmp_path, server.port)
-    yield proxy
-    proxy.stop()
+def proxy(server: Program, tmp_path: Path) -> Iterator[Nginx]:
+    port = free_port()
+    with Nginx(tmp_path, COMPRESSING.format(port=port, upstream=server.port), port) as nginx:
+        yield nginx
 
 
 async def release(server: Program) -> None:
@@ -144,7 +90,7 @@ async def opened(http: aiohttp.ClientSession, url: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("revision", [*HANDSHAKE, ENVELOPE])
-async def test_an_event_arrives_before_the_call_ends(server: Program, proxy: Proxy, revision: str) -> None:
+async def test_an_event_arrives_before_the_call_ends(server: Program, proxy: Nginx, revision: str) -> None:
     """The call cannot end before its progress was heard; on the oldest revision over the two endpoints."""
     paused = asyncio.Event()
     path = "/sse" if revision == HANDSHAKE[0] else "/mcp"
@@ -157,7 +103,7 @@ async def test_an_event_arrives_before_the_call_ends(server: Program, proxy: Pro
 
 
 @pytest.mark.parametrize("revision", [HANDSHAKE[-1], ENVELOPE])
-async def test_changes_arrive_at_once_while_nothing_else_happens(server: Program, proxy: Proxy, revision: str) -> None:
+async def test_changes_arrive_at_once_while_nothing_else_happens(server: Program, proxy: Nginx, revision: str) -> None:
     """On the GET stream of a session, and on the stream of a subscription; neither ever ends."""
     async with (
         Client(f"{proxy.url}/mcp", revision=revision) as client,
@@ -171,7 +117,7 @@ async def test_changes_arrive_at_once_while_nothing_else_happens(server: Program
         assert (await heard).uri == "note://static"
 
 
-async def test_our_client_comes_back_after_a_restart(server: Program, proxy: Proxy) -> None:
+async def test_our_client_comes_back_after_a_restart(server: Program, proxy: Nginx) -> None:
     heard: list[Any] = []
     paused = asyncio.Event()
 
@@ -189,7 +135,7 @@ async def test_our_client_comes_back_after_a_restart(server: Program, proxy: Pro
     assert heard == ALL_OF_IT
 
 
-async def test_the_official_client_comes_back_after_a_restart(server: Program, proxy: Proxy) -> None:
+async def test_the_official_client_comes_back_after_a_restart(server: Program, proxy: Nginx) -> None:
     command = [*python_program("mcp", "mcp_resume.py"), f"{proxy.url}/mcp"]
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
@@ -200,7 +146,7 @@ async def test_the_official_client_comes_back_after_a_restart(server: Program, p
     assert await process.wait() == 0
 
 
-async def test_the_last_event_id_brings_the_rest_and_only_the_rest(server: Program, proxy: Proxy) -> None:
+async def test_the_last_event_id_brings_the_rest_and_only_the_rest(server: Program, proxy: Nginx) -> None:
     url = f"{proxy.url}/mcp"
     async with aiohttp.ClientSession() as http:
         headers = await opened(http, url)
@@ -219,14 +165,14 @@ async def test_the_last_event_id_brings_the_rest_and_only_the_rest(server: Progr
         assert rest[1]["result"]["content"][0]["text"] == "rested"
 
 
-async def test_a_name_that_the_server_does_not_know_is_refused_with_the_way_to_allow_it(proxy: Proxy) -> None:
+async def test_a_name_that_the_server_does_not_know_is_refused_with_the_way_to_allow_it(proxy: Nginx) -> None:
     asked = {"json": request(1, "ping"), "headers": {**JSON_OR_STREAM, "Host": "x.test"}}
     async with aiohttp.ClientSession() as http, http.post(f"{proxy.url}/mcp", **asked) as response:
         assert response.status == 421
         assert "allowed_hosts" in await response.text()
 
 
-async def test_a_broken_stream_of_the_newest_revision_cancels_the_call(server: Program, proxy: Proxy) -> None:
+async def test_a_broken_stream_of_the_newest_revision_cancels_the_call(server: Program, proxy: Nginx) -> None:
     params = {"name": "hang", "arguments": {"name": "proxied"}, "_meta": {**ENVELOPE_META, "progressToken": 1}}
     standard = {"MCP-Protocol-Version": ENVELOPE, "Mcp-Method": "tools/call", "Mcp-Name": "hang"}
     async with aiohttp.ClientSession() as http, Client(f"{server.url}/mcp") as other:

@@ -122,6 +122,7 @@ def test_tools_show_what_the_revision_knows(seen: Seen) -> None:
     assert ("title" in add) == (seen.revision >= "2025-06-18")
     assert ("icons" in add) == (seen.revision >= "2025-11-25")
     wrapped = {"type": "object", "properties": {"result": {"type": "integer"}}, "required": ["result"]}
+    wrapped |= {"x-fastmcp-wrap-result": True}
     if seen.revision < "2025-06-18":
         assert "outputSchema" not in add
     else:
@@ -159,6 +160,7 @@ def test_failing_tools_are_results_and_unknown_ones_are_errors(seen: Seen) -> No
     assert "Traceback" not in seen["call crash"]["content"][0]["text"]
     assert seen["call missing"]["code"] == -32602
     assert seen["call nothing"].get("isError", False) is False
+    assert seen["call nothing"]["content"] == []
 
 
 def test_wrong_arguments_are_an_error_before_and_a_hint_since_2025_11_25(seen: Seen) -> None:

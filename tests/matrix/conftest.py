@@ -14,6 +14,7 @@ from dovetail.protocol.revisions import REVISIONS
 from tests.conftest import PATIENCE
 from tests.matrix.connections import WAYS, ClientNotes, Ground, Setting, Transport, reached, setting, target
 from tests.support.oracle import Oracle
+from tests.support.replica_group import REPLICAS, replica_hosts
 from tests.support.shared_uvicorn import applications
 
 
@@ -50,6 +51,8 @@ def loop() -> Iterator[Loop]:
     with asyncio.Runner() as runner:
         ground = contextlib.AsyncExitStack()
         Ground.applications = runner.run(ground.enter_async_context(applications()))
+        if REPLICAS:
+            Ground.replicas = runner.run(ground.enter_async_context(replica_hosts()))
         made = Loop(runner)
         yield made
         made.drop_shared()
@@ -78,8 +81,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what does not exist: not every transport has every revision."""
-    left_out = [item for item in items if _is_of_the_matrix(item) and not _exists(item)]
+    """Leave out what does not exist: not every transport has every revision, and only HTTP has replicas."""
+    left_out = [item for item in items if _is_of_the_matrix(item) and not (_exists(item) and _has_replicas(item))]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
@@ -92,8 +95,21 @@ def _is_of_the_matrix(item: pytest.Item) -> bool:
 def _exists(item: pytest.Item) -> bool:
     assert isinstance(item, pytest.Function)
     given: dict[str, Any] = item.callspec.params if hasattr(item, "callspec") else {}
-    transport, revision = given.get("transport"), given.get("revision")
+    transport, revision = _transport(given), given.get("revision")
     return transport is None or revision is None or revision in WAYS[transport].revisions
+
+
+def _transport(given: dict[str, Any]) -> Transport | None:
+    """The transport of a test, or of the connection that it shares with others."""
+    return given.get("transport") or given.get("connection")
+
+
+def _has_replicas(item: pytest.Item) -> bool:
+    """With DOVETAIL_REPLICAS, only tests whose server has a URL are there."""
+    assert isinstance(item, pytest.Function)
+    given: dict[str, Any] = item.callspec.params if hasattr(item, "callspec") else {}
+    transport = _transport(given)
+    return not REPLICAS or (transport is not None and bool(WAYS[transport].path))
 
 
 @pytest.fixture(params=REVISIONS)

@@ -5,7 +5,7 @@ import contextlib
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -15,15 +15,19 @@ from dovetail import Client, Extension, Server
 from dovetail.client import negotiation
 from dovetail.protocol.revisions import ENVELOPE, HANDSHAKE, REVISIONS
 from dovetail.server import SocketServer, listen_tcp, listen_unix
+from dovetail.server.http.asgi_app import AsgiApp
+from dovetail.storage import RedisStore
 from dovetail.transports.base import Channel
 from dovetail.transports.memory import memory_pair
 from dovetail.transports.process import ProcessChannel
 from tests.matrix import everything, odd_servers
 from tests.matrix.odd_servers import SERVERS, OddServer
+from tests.support.http import Asgi
 from tests.support.oracle import Oracle
 from tests.support.raw_channels import raw_channel
 from tests.support.raw_peer import RawPeer
 from tests.support.raw_servers import RawHttpServer, RawServer, RawSseServer, websocket_server
+from tests.support.replica_group import ReplicaGroup, ReplicaHosts, shared_stores
 from tests.support.shared_uvicorn import Applications, Observed
 from tests.support.waiting import until
 
@@ -188,9 +192,21 @@ class Place(NamedTuple):
     """A server, and the transport by which it is to be reached."""
 
     transport: Transport
-    build: Callable[[], Server]
+    build: Callable[[ReplicaGroup], Server]
+    """Makes a server that is one of a group of replicas, or alone in it."""
     command: tuple[str, ...]
     """What serves the same over stdio."""
+
+
+class Doors(NamedTuple):
+    """The doors of all replicas of a server."""
+
+    all: list[Observed]
+
+    @property
+    def busy(self) -> int:
+        """Requests that are being answered, and WebSockets that are open."""
+        return sum(door.busy for door in self.all)
 
 
 class Address(NamedTuple):
@@ -198,15 +214,34 @@ class Address(NamedTuple):
 
     where: Any
     edge: Oracle | None = None
-    door: Observed | None = None
+    door: Doors | None = None
     lasting: bool = False
     """Whether a connection is there as long as its client."""
 
 
 class Ground:
-    """What all servers of a test run stand on."""
+    """What all servers of a test run stand on: one uvicorn, or one for each replica, and nginx before them."""
 
     applications: Applications
+    replicas: ReplicaHosts | None = None
+
+    @classmethod
+    def mounted(cls, apps: Sequence[Asgi]) -> contextlib.AbstractContextManager[str]:
+        """Serve an application, or its replicas, for a while; yields the address, without the scheme."""
+        if cls.replicas is not None:
+            return cls.replicas.mounted(apps)
+        (app,) = apps
+        return cls.applications.mounted(app)
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def stores(cls) -> AsyncGenerator[Sequence[RedisStore | None]]:
+        """The store of each application of one server: only replicas have one."""
+        if cls.replicas is None:
+            yield [None]
+        else:
+            async with shared_stores() as stores:
+                yield stores
 
 
 def target(transport: Transport, *, revisions: list[str] | None = None, empty: bool = False) -> Place:
@@ -214,8 +249,8 @@ def target(transport: Transport, *, revisions: list[str] | None = None, empty: b
     flags = ["--empty"] if empty else []
     command = [sys.executable, SCRIPT, *flags, *(["--revisions", *revisions] if revisions else [])]
 
-    def build() -> Server:
-        return Server("empty", revisions=revisions) if empty else everything.build(revisions=revisions)
+    def build(group: ReplicaGroup) -> Server:
+        return Server("empty", revisions=revisions) if empty else everything.build(group, revisions=revisions)
 
     return Place(transport, build, tuple(command))
 
@@ -228,31 +263,33 @@ async def reached(place: Any) -> AsyncGenerator[Address]:
     elif place.transport == "stdio":
         yield Address(list(place.command))
     elif place.transport == "memory":
-        yield Address(place.build())
+        yield Address(place.build(ReplicaGroup()))
     elif place.transport in ("unix", "tcp"):
-        async with listening(place.transport, place.build()) as where:
+        async with listening(place.transport, place.build(ReplicaGroup())) as where:
             yield Address(where)
     else:
-        async with web(place.transport, place.build()) as address:
+        async with web(place) as address:
             yield address
 
 
 @contextlib.asynccontextmanager
-async def web(transport: Transport, server: Server) -> AsyncGenerator[Address]:
+async def web(place: Place) -> AsyncGenerator[Address]:
     """A server behind a URL, all of whose messages reach an oracle as they pass its door."""
-    app = server.asgi()
-    edge = new_oracle(seen_from="server")
-    door = Observed(app, edge)
-    with Ground.applications.mounted(door) as where:
+    transport, group = place.transport, ReplicaGroup()
+    async with contextlib.AsyncExitStack() as stack:
+        apps: list[AsgiApp] = []
+        for store in await stack.enter_async_context(Ground.stores()):
+            apps.append(place.build(group).asgi(store=store))
+            stack.push_async_callback(apps[-1].close, 0)
+        edge = new_oracle(seen_from="server")
+        doors = Doors([Observed(app, edge) for app in apps])
+        where = stack.enter_context(Ground.mounted(doors.all))
         url = ("ws:" if transport == "websocket" else "http:") + where + WAYS[transport].path
         if transport == "sse":
             # How the client finds that out by itself is what tests/matrix/test_http.py tells.
             negotiation.SHARED_ERAS.remember(("url", url), "sse")
-        try:
-            yield Address(url, edge, door, WAYS[transport].connection)
-        finally:
-            await app.close(0)
-            negotiation.SHARED_ERAS.forget(("url", url))
+        stack.callback(negotiation.SHARED_ERAS.forget, ("url", url))
+        yield Address(url, edge, doors, WAYS[transport].connection)
 
 
 @contextlib.asynccontextmanager

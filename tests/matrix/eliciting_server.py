@@ -3,13 +3,16 @@
 import asyncio
 import enum
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from dovetail import Context, Image, Server, Text
 from dovetail.protocol.errors import MissingCapability, Refused, URLElicitationRequired
 from dovetail.types.client_features import InputRequired
 from dovetail.types.content import ToolUse
 from dovetail.types.tools import Tool
+
+if TYPE_CHECKING:
+    from tests.support.replica_group import ReplicaGroup
 
 
 class Colour(enum.Enum):
@@ -36,10 +39,10 @@ class Toppings:
     chosen: list[Literal["ham", "egg"]]
 
 
-def build() -> Server:
+def build(group: "ReplicaGroup | None" = None) -> Server:
     server = Server("asking")
-    log: list[str] = []
-    signed_in: set[str] = set()
+    log: list[str] = [] if group is None else group.shared("log", list[str])
+    signed_in: set[str] = set() if group is None else group.shared("signed in", set[str])
 
     @server.tool
     async def order(ctx: Context) -> dict[str, Any]:
@@ -51,7 +54,7 @@ def build() -> Server:
 
     @server.tool
     async def pizza(ctx: Context) -> list[str]:
-        return (await ctx.elicit("With?", Toppings)).data.chosen
+        return list[str]((await ctx.elicit("With?", Toppings)).data.chosen)
 
     @server.tool
     async def chain(ctx: Context) -> list[Any]:

@@ -13,7 +13,7 @@ import os
 from collections import defaultdict
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
 from dovetail import (
     Annotations,
@@ -34,6 +34,9 @@ from dovetail import (
     TextContents,
     ToolError,
 )
+
+if TYPE_CHECKING:
+    from tests.support.replica_group import ReplicaGroup
 
 PAGE_SIZE = 7
 PIXEL = b"\x89PNG\r\n\x1a\n\x00"
@@ -93,9 +96,12 @@ class Bench:
         await self._events[name].wait()
 
 
-def build(*, revisions: list[str] | None = None, page_size: int = PAGE_SIZE) -> Server:
-    """Make a server of its own, with nothing shared with another."""
-    bench = Bench()
+def build(
+    group: ReplicaGroup | None = None, *, revisions: list[str] | None = None, page_size: int = PAGE_SIZE
+) -> Server:
+    """Make a server of its own, or one more replica of a group."""
+    bench = Bench() if group is None else group.shared("bench", Bench)
+    replicas: list[Server] = [] if group is None else group.servers
 
     @contextlib.asynccontextmanager
     async def lifespan(server: Server) -> AsyncGenerator[str]:
@@ -121,7 +127,7 @@ def build(*, revisions: list[str] | None = None, page_size: int = PAGE_SIZE) -> 
     add_failing_tools(server)
     add_running_tools(server, bench)
     add_asking_tools(server)
-    add_changing_tools(server)
+    add_changing_tools(server, replicas)
     add_resources(server)
     add_prompts(server)
     return server
@@ -182,7 +188,7 @@ def add_structured_tools(server: Server) -> None:
 
     @server.tool
     async def nothing() -> None:
-        """Return null."""
+        """Return nothing."""
 
     @server.tool(input_schema=DRAFT_07_INPUT, output_schema=HAND_OUTPUT)
     async def by_hand(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -349,30 +355,33 @@ def add_asking_tools(server: Server) -> None:
         return heard
 
 
-def add_changing_tools(server: Server) -> None:
-    """Tools that change what the server has."""
+def add_changing_tools(server: Server, replicas: list[Server]) -> None:
+    """Tools that change what the server has, and all its replicas."""
+    replicas.append(server)
 
     @server.tool
     async def offer(kind: Literal["tool", "resource", "template", "prompt"], name: str) -> None:
         """Add something."""
-        if kind == "tool":
-            server.tool(lambda: name, name=name)
-        elif kind == "resource":
-            server.resource(f"new://{name}", name=name)(lambda: name)
-        elif kind == "template":
-            server.resource(f"new://{name}/{{part}}", name=name)(lambda part: part)
-        else:
-            server.prompt(name=name)(lambda: name)
+        for each in replicas:
+            if kind == "tool":
+                each.tool(lambda: name, name=name)
+            elif kind == "resource":
+                each.resource(f"new://{name}", name=name)(lambda: name)
+            elif kind == "template":
+                each.resource(f"new://{name}/{{part}}", name=name)(lambda part: part)
+            else:
+                each.prompt(name=name)(lambda: name)
 
     @server.tool
     def withdraw(kind: Literal["tool", "resource", "template", "prompt"], name: str) -> None:
         """Remove something, from a worker thread."""
-        if kind == "tool":
-            server.remove_tool(name)
-        elif kind == "prompt":
-            server.remove_prompt(name)
-        else:
-            server.remove_resource(f"new://{name}" if kind == "resource" else f"new://{name}/{{part}}")
+        for each in replicas:
+            if kind == "tool":
+                each.remove_tool(name)
+            elif kind == "prompt":
+                each.remove_prompt(name)
+            else:
+                each.remove_resource(f"new://{name}" if kind == "resource" else f"new://{name}/{{part}}")
 
 
 def add_resources(server: Server) -> None:

@@ -7,18 +7,24 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncGenerator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dovetail import Context, Server, ToolError
 from dovetail.middleware import CleanOutput, Exchange, MaskErrors, Proceed, SizeLimit
+
+if TYPE_CHECKING:
+    from tests.support.replica_group import ReplicaGroup
 
 LANGUAGES = ["ruby", "cpython", "python"]
 TOOLS = ["talk", "touch", "offer", "withdraw", "shout", "crash", "refuse", "flood", "passed", "db_query", "db_grow"]
 
 
-def build() -> Server:
-    """Make a server of its own, with nothing shared with another."""
-    passed: list[str] = []
+def build(group: ReplicaGroup | None = None) -> Server:
+    """Make a server of its own, or one more replica of a group."""
+    passed: list[str] = [] if group is None else group.shared("passed", list[str])
+    replicas: list[Server] = [] if group is None else group.servers
+    databases: list[Server] = [] if group is None else group.shared("databases", list[Server])
+    reads = [0] if group is None else group.shared("reads", lambda: [0])
 
     async def count(exchange: Exchange, proceed: Proceed) -> dict[str, Any]:
         passed.append(f"{exchange.role} {exchange.way} {exchange.method}")
@@ -26,13 +32,14 @@ def build() -> Server:
 
     middleware = [count, MaskErrors(), CleanOutput(), SizeLimit(100_000)]
     server = Server("services", list_ttl=60, middleware=middleware)
-    add_tools(server, passed)
-    add_resources(server)
-    server.mount(database(), prefix="db")
+    replicas.append(server)
+    add_tools(server, replicas, passed)
+    add_resources(server, reads)
+    server.mount(database(databases), prefix="db")
     return server
 
 
-def add_tools(server: Server, passed: list[str]) -> None:
+def add_tools(server: Server, replicas: list[Server], passed: list[str]) -> None:
     """Tools that make the server do something besides answering."""
 
     @server.tool
@@ -46,11 +53,13 @@ def add_tools(server: Server, passed: list[str]) -> None:
 
     @server.tool
     async def offer(name: str) -> None:
-        server.tool(lambda: None, name=name)
+        for each in replicas:
+            each.tool(lambda: None, name=name)
 
     @server.tool
     async def withdraw(name: str) -> None:
-        server.remove_tool(name)
+        for each in replicas:
+            each.remove_tool(name)
 
     @server.tool
     async def shout(text: str) -> str:
@@ -75,9 +84,8 @@ def add_tools(server: Server, passed: list[str]) -> None:
         return passed
 
 
-def add_resources(server: Server) -> None:
+def add_resources(server: Server, reads: list[int]) -> None:
     """Resources with hints, and what completes their variables."""
-    reads = [0]
 
     @server.resource("config://app", ttl=60)
     async def config() -> str:
@@ -110,7 +118,7 @@ def add_resources(server: Server) -> None:
         return [f"owner{number}" for number in range(250)]
 
 
-def database() -> Server:
+def database(replicas: list[Server]) -> Server:
     """A server to be mounted, with a life of its own."""
 
     @contextlib.asynccontextmanager
@@ -118,6 +126,7 @@ def database() -> Server:
         yield "alive"
 
     server = Server("database", lifespan=lifespan)
+    replicas.append(server)
 
     @server.tool
     async def query(sql: str, ctx: Context) -> str:
@@ -125,7 +134,8 @@ def database() -> Server:
 
     @server.tool
     async def grow() -> None:
-        server.tool(lambda: None, name="grown")
+        for each in replicas:
+            each.tool(lambda: None, name="grown")
 
     server.resource("table://users")(lambda: "ada")
     server.prompt(lambda table: table, name="explain")

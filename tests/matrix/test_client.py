@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dovetail import Client, ConnectionLost, InvalidAnswer, LocalError, NotFound, RemoteError, Timeout
-from dovetail.client import client as client_module
+from dovetail.client.listing import ListLimits
 from tests.matrix.connections import STRUCTURED, Transport, era, facing, new_oracle, on, reached, setting, target
 
 
@@ -87,11 +87,9 @@ async def test_a_list_that_leads_in_a_circle_is_invalid(transport: Transport, re
             await client.tools()
 
 
-async def test_a_list_without_an_end_is_invalid(
-    transport: Transport, revision: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(client_module, "MAX_PAGES", 20)
+async def test_a_list_without_an_end_is_invalid(transport: Transport, revision: str) -> None:
     async with facing("endless", transport, revision) as (client, _):
+        client._list_limits = ListLimits(max_pages=20)  # pyright: ignore[reportPrivateUsage]
         with pytest.raises(InvalidAnswer, match="more than 20 pages"):
             await client.tools()
 

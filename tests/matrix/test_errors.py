@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.matrix.connections import Transport, stands_alone, target, wired
+from tests.matrix.connections import Transport, on_a_connection, stands_alone, target, wired
 
 BROKEN = [b"{nonsense", b'"just a string"', b"[]", b'{"jsonrpc":"2.0","id":{},"method":"tools/list"}', b"5"]
 
@@ -61,6 +61,25 @@ async def test_notifications_are_never_answered(transport: Transport, revision: 
         assert await wire.quiet() == []
 
 
+@on_a_connection
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"method":"notifications/x"}',
+        b'{"jsonrpc":"2.0","method":5}',
+        b'{"jsonrpc":"2.0","method":"notifications/x","params":[1]}',
+        b'{"jsonrpc":"2.0","method":"notifications/x","params":{"a":"\\ud800"}}',
+    ],
+    ids=["no jsonrpc", "method as a number", "params as a list", "unreadable"],
+)
+async def test_malformed_notifications_are_never_answered(transport: Transport, revision: str, line: bytes) -> None:
+    """Over HTTP+SSE the POST of what is no JSON is refused, which is no answer on the connection."""
+    async with wired(target(transport), revision) as (wire, _):
+        wire.send(line)
+        refused = [said["error"]["code"] for said in await wire.quiet()]
+        assert refused == ([-32700] if transport == "sse" and b"ud800" in line else [])
+
+
 async def test_answers_to_nobody_are_ignored(transport: Transport, revision: str) -> None:
     """Where a request stands alone it cannot even be sent (2026-07-28 Streamable HTTP, "Sending Messages")."""
     async with wired(target(transport), revision) as (wire, _):
@@ -76,6 +95,7 @@ async def test_ids_are_type_exact(transport: Transport, revision: str) -> None:
         assert (await wire.ask("tools/list", id=5))["id"] == 5
 
 
+@pytest.mark.one_replica("each replica knows the requests that it serves")
 async def test_an_id_that_is_in_flight_cannot_be_taken_twice(transport: Transport, revision: str) -> None:
     async with wired(target(transport), revision) as (wire, oracle):
         wire.send(wire.request("tools/call", id="twin", name="hold", arguments={"key": "twin"}))

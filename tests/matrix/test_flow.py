@@ -62,6 +62,7 @@ async def test_calls_run_at_once_and_each_gets_its_own_answer(client: Client, ke
         assert (await calls[name]).data == name
 
 
+@pytest.mark.one_replica("the limit is that of each replica")
 async def test_a_tool_runs_no_more_calls_at_once_than_it_allows(client: Client, key: str) -> None:
     first = asyncio.create_task(client.call("hold_alone", key=f"{key}-1"))
     await client.call("happened", event=f"started {key}-1")
@@ -139,6 +140,18 @@ async def test_a_call_that_waits_for_its_turn_can_be_cancelled(client: Client, k
     await first
     await client.call("let", event=f"release {key}-3")
     assert (await client.call("hold_alone", key=f"{key}-3")).data == f"{key}-3"
+
+
+@on_a_connection
+async def test_a_thousand_calls_at_once_are_all_answered(transport: Transport, revision: str) -> None:
+    async with wired(target(transport), revision) as (wire, _):
+        for n in range(1000):
+            wire.send(wire.request("tools/call", f"call {n}", name="add", arguments={"a": n, "b": 1}))
+        sums = {}
+        for _ in range(1000):
+            answer = await wire.wait_for(lambda message: "id" in message and "method" not in message)
+            sums[answer["id"]] = answer["result"]["content"][0]["text"]
+        assert sums == {f"call {n}": str(n + 1) for n in range(1000)}
 
 
 @on_handshake

@@ -24,7 +24,7 @@ from tests.matrix.connections import (
     tells_of_cancelling,
     wired,
 )
-from tests.matrix.everything import PAGE_SIZE
+from tests.matrix.everything import PAGE_SIZE, build
 from tests.support.oracle import Oracle
 
 LISTS = {
@@ -137,6 +137,7 @@ async def watching(client: Client, oracle: Oracle, **kinds: bool) -> AsyncGenera
 
 
 @each_kind
+@pytest.mark.one_replica("each replica announces its own change")
 async def test_what_is_added_and_removed_at_run_time_is_told(
     client: Client, oracle: Oracle, kind: str, name: str
 ) -> None:
@@ -239,6 +240,7 @@ async def test_a_server_that_ends_closes_its_subscriptions(revision: str) -> Non
 
 
 @on_handshake
+@pytest.mark.one_replica("each replica announces its own change")
 async def test_a_client_hears_by_itself_once_it_has_confirmed_the_handshake(
     transport: Transport, revision: str
 ) -> None:
@@ -256,7 +258,7 @@ async def test_a_client_hears_by_itself_once_it_has_confirmed_the_handshake(
 
 async def test_a_change_is_told_to_every_client_of_a_server(revision: str) -> None:
     """One server object, one client of each revision: a process over stdio has one client only."""
-    server = target("memory").build()
+    server = build()
     async with contextlib.AsyncExitStack() as stack:
         changer = await stack.enter_async_context(connected(server, revision))
         heard: list[asyncio.Queue[str]] = []

@@ -306,3 +306,70 @@ def test_what_one_side_says_can_be_left_unjudged() -> None:
     talk.oracle.verdict()
     talk.oracle("received", b"{{{")
     talk.found("not JSON")
+
+
+TASK = {
+    "taskId": "t",
+    "status": "working",
+    "createdAt": "2026-11-18T12:00:00Z",
+    "lastUpdatedAt": "2026-11-18T12:00:00.250Z",
+}
+
+
+def test_tasks_of_the_extension_pass() -> None:
+    talk = Talk("2026-07-28")
+    talk.ask("tools/call", name="render")
+    talk.server(id=1, result={**TASK, "resultType": "task", "ttlMs": 60_000})
+    talk.ask("tasks/get", id=2, taskId="t")
+    talk.result(id=2, **{**TASK, "status": "completed"}, ttlMs=None, result={"content": []})
+    talk.ask("tasks/update", id=3, taskId="t", inputResponses={})
+    talk.result(id=3)
+    talk.ask("subscriptions/listen", id=4, notifications={"taskIds": ["t"]})
+    meta = {"io.modelcontextprotocol/subscriptionId": 4}
+    acknowledged = {"notifications": {"taskIds": ["t"]}, "_meta": meta}
+    talk.server(method="notifications/subscriptions/acknowledged", params=acknowledged)
+    talk.server(method="notifications/tasks", params={**TASK, "ttlMs": 60_000, "_meta": meta})
+    talk.oracle.verdict()
+
+
+@needs_schemas
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"status": "completed"},
+        {"status": "failed", "result": {"content": []}},
+        {"status": "input_required", "inputRequests": {}},
+        {"result": {"content": []}},
+        {"ttl": 60_000},
+        {"ttlMs": 0.5},
+        {"createdAt": "yesterday"},
+        {"requestState": "x"},
+    ],
+    ids=str,
+)
+def test_a_task_of_the_extension_with_wrong_fields_is_found(wrong: dict[str, Any]) -> None:
+    talk = Talk("2026-07-28")
+    talk.ask("tasks/get", taskId="t")
+    talk.result(**{**TASK, "ttlMs": 60_000, **wrong})
+    talk.found("server")
+
+
+def test_tasks_of_core_pass() -> None:
+    talk = Talk("2025-11-25")
+    talk.ask("tools/call", name="render", task={"ttl": 60_000}, meta={"progressToken": "p"})
+    talk.result(task={**TASK, "ttl": 60_000})
+    talk.server(method="notifications/progress", params={"progressToken": "p", "progress": 1})
+    talk.server(method="notifications/tasks/status", params={**TASK, "ttl": 60_000})
+    talk.ask("tasks/result", id=2, taskId="t")
+    talk.result(id=2, content=[], _meta={"io.modelcontextprotocol/related-task": {"taskId": "t"}})
+    talk.ask("tools/call", id=3, name="add", task={})
+    talk.result(id=3, content=[])
+    talk.oracle.verdict()
+
+
+@needs_schemas
+def test_a_result_of_a_task_that_is_none_of_its_request_is_found() -> None:
+    talk = Talk("2025-11-25")
+    talk.ask("tasks/result", taskId="t")
+    talk.result(contents=[])
+    talk.found("server", "content")

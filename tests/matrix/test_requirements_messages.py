@@ -113,6 +113,7 @@ async def test_progress_tokens_are_unique(client: Client, oracle: Oracle) -> Non
 
 RECORDER = """
 import json, sys
+offered = {"tools": {}}
 with open(sys.argv[1], "ab") as file:
     for line in sys.stdin.buffer:
         file.write(line)
@@ -120,10 +121,11 @@ with open(sys.argv[1], "ab") as file:
         message = json.loads(line)
         if message.get("method") == "initialize":
             info = {"name": "recorder", "version": "1"}
-            result = {"protocolVersion": message["params"]["protocolVersion"], "capabilities": {}, "serverInfo": info}
+            asked = message["params"]["protocolVersion"]
+            result = {"protocolVersion": asked, "capabilities": offered, "serverInfo": info}
         elif message.get("method") == "server/discover":
-            result = {"supportedVersions": ["2026-07-28"], "capabilities": {}, "resultType": "complete", "ttlMs": 0,
-                      "cacheScope": "private"}
+            result = {"supportedVersions": ["2026-07-28"], "capabilities": offered, "resultType": "complete",
+                      "ttlMs": 0, "cacheScope": "private"}
         elif message.get("method") == "tools/list":
             result = {"tools": [], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
         else:

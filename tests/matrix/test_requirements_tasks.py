@@ -1,4 +1,4 @@
-"""What 2025-11-25 asks of those who have no tasks."""
+"""What 2025-11-25 asks of those who have no tasks, or tasks for some requests only."""
 
 from typing import Any
 
@@ -22,13 +22,26 @@ def slow() -> Server:
     return server
 
 
-async def test_tasks_are_not_declared() -> None:
+async def test_a_server_without_tasks_does_not_declare_them() -> None:
     async with served(slow(), REVISION, opened=False) as caller:
         assert "tasks" not in (await caller.open())["capabilities"]
+
+
+@pytest.mark.parametrize(
+    ("handlers", "requests"),
+    [
+        ({}, None),
+        ({"on_elicit": lambda _: None}, {"elicitation": {"create": {}}}),
+        ({"on_sample": lambda _: ""}, {"sampling": {"createMessage": {}}}),
+    ],
+    ids=["nothing", "elicitation", "sampling"],
+)
+async def test_a_client_declares_tasks_for_what_it_can_be_asked(handlers: Any, requests: Any) -> None:
     scripted = Scripted(initialize=welcome(protocolVersion=REVISION))
-    async with Client(scripted, revision=REVISION, on_elicit=lambda _: None, on_sample=lambda _: ""):
+    async with Client(scripted, revision=REVISION, **handlers):
         pass
-    assert "tasks" not in scripted.asked[0]["params"]["capabilities"]
+    declared = scripted.asked[0]["params"]["capabilities"].get("tasks")
+    assert declared == (None if requests is None else {"list": {}, "cancel": {}, "requests": requests})
 
 
 async def test_a_server_without_tasks_serves_the_request_as_any_other() -> None:

@@ -90,6 +90,7 @@ async def test_completion_suggests_values(transport: Transport, revision: str) -
             assert error.value.code == -32602
 
 
+@pytest.mark.one_replica("the limit is that of each replica")
 async def test_completion_is_debounced_here_and_limited_there(transport: Transport, revision: str) -> None:
     async with using(transport, revision) as (client, oracle, _):
         typed = (client.complete("review", "language", text) for text in ("p", "py", "pyt"))

@@ -25,7 +25,6 @@ OTHERS = {
     "add": ({"a": 1, "b": 2}, 3),
     "greet": ({"name": "Ada"}, "Hi Ada"),
     "path": ({"steps": [CORNER, CORNER]}, [CORNER, CORNER]),
-    "nothing": ({}, None),
 }
 each_tool = pytest.mark.parametrize("name", [*OBJECTS, *OTHERS])
 each_other = pytest.mark.parametrize("name", OTHERS)
@@ -38,8 +37,7 @@ async def listed(client: Client, name: str) -> Tool:
 def raw_tool(oracle: Oracle, name: str) -> dict[str, Any]:
     """A tool as it stood on the wire."""
     pages = [oracle.answer(request)["result"] for request in oracle.sent_by("client", "tools/list")]
-    [tool] = [tool for page in pages for tool in page["tools"] if tool["name"] == name]
-    return tool
+    return {tool["name"]: tool for page in pages for tool in page["tools"]}[name]
 
 
 @each_tool
@@ -55,6 +53,16 @@ async def test_structured_content_has_a_text_twin(client: Client, name: str) -> 
     result = await client.call(name, arguments)
     assert len(result.content) == 1
     assert result.text == expected or json.loads(result.text) == expected
+
+
+async def test_a_tool_that_returns_nothing_has_neither_content_nor_an_output_schema(
+    client: Client, oracle: Oracle
+) -> None:
+    assert (await client.call("nothing")).data is None
+    result = oracle.result("tools/call")
+    assert (result["content"], "structuredContent" in result) == ([], False)
+    await client.tools()
+    assert "outputSchema" not in raw_tool(oracle, "nothing")
 
 
 @on("2024-11-05", "2025-03-26")

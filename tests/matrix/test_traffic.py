@@ -32,7 +32,7 @@ def traffic(request: pytest.FixtureRequest) -> Iterator[Traffic]:
     found.verdict()
 
 
-def odd() -> Server:
+def odd(_: object = None) -> Server:
     server = Server("odd")
 
     @server.tool

@@ -5,8 +5,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from dovetail.config.launch_spec import LaunchSpec
 from dovetail.policy.approvals import FILE, MAX_EACH, Approvals
-from dovetail.policy.launch import LaunchSpec
 
 SPEC = LaunchSpec(kind="stdio", command=("npx", "server"), env={"A": "1"}, cwd="/x")
 

@@ -192,3 +192,39 @@ def test_the_home_of_the_user_may_be_written_short(tmp_path: Path, monkeypatch: 
     assert not any_holds(Under("~/.ssh"), {"path": "~/notes"}, "path")
     assert not any_holds(Under("~/.ssh"), {"path": "notes"}, "path")
     assert not any_holds(Under("~/.ssh"), {"path": "file://[::1"}, "path")
+
+
+@pytest.mark.attack("L13")
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/etc\0/passwd",
+        "/e\0tc/passwd",
+        "\uff0fetc\uff0fpasswd",
+        "/\uff45tc/passwd",
+        "/%65tc/passwd",
+        "%2Fetc%2Fpasswd",
+        "/%2565tc/passwd",
+        '"/etc/passwd"',
+        "'/etc/passwd'",
+        "`/etc/passwd`",
+        ' "/%65tc/passwd" ',
+        '"file:///etc/passwd"',
+        "%252Fetc%252Fpasswd",
+        "x/%2e%2e/%2e%2e/etc/passwd",
+        "\uff0e\uff0e/etc/passwd",
+        "$L13_FOLDER/passwd",
+        "%" + "25" * 60 + "2Fetc",
+    ],
+)
+def test_a_path_in_another_form_is_enough_to_deny_and_not_to_allow(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("L13_FOLDER", "/etc")
+    assert any_holds(Under("/etc"), {"path": path}, "path")
+    assert not all_hold(Under("/etc"), {"path": path}, "path")
+
+
+@pytest.mark.parametrize(
+    "path", ["notes", "/home/100%/x", "50% of it", '"quoted"', "/srv/\uff0f", "$UNKNOWN_VARIABLE/x", "a" * 200_000]
+)
+def test_a_path_elsewhere_is_not_denied_for_its_form(path: str) -> None:
+    assert not any_holds(Under("/etc"), {"path": path}, "path")

@@ -176,6 +176,22 @@ def test_batches_only_where_the_revision_has_them():
     assert _refused(_admit(batch, {"mcp_protocol_version": b"1900-01-01"})) == (400, UNSUPPORTED_VERSION)
 
 
+@pytest.mark.attack("M4")
+@pytest.mark.parametrize("headers", [{"mcp_method": b"ping"}, {"mcp_name": b"harmless"}, {"mcp_method": b"tools/call"}])
+def test_a_batch_beside_headers_that_describe_one_message_is_refused(headers):
+    batch = [_plain("tools/call", name="danger")]
+    for strict in (False, True):
+        assert _refused(_admit(batch, headers, session=ASSUMED, strict=strict)) == (400, DRAFT_HEADER_MISMATCH)
+    assert _admit([Response(1, {})], headers, session=ASSUMED) is ASSUMED
+
+
+@pytest.mark.attack("M4")
+@pytest.mark.parametrize("message", [_plain(), Notification("n", {})])
+def test_a_batch_is_refused_where_headers_are_required(message):
+    assert _refused(_admit([message], session=ASSUMED, strict=True)) == (400, DRAFT_HEADER_MISMATCH)
+    assert _admit([message], session=ASSUMED) is ASSUMED
+
+
 def test_initialize_is_never_part_of_a_batch():
     assert _refused(_admit([_plain("initialize")])) == (400, INVALID_REQUEST)
 
@@ -197,7 +213,6 @@ def test_strict_headers_are_required_of_all_that_have_a_method():
     named = {"mcp_method": b"tools/call", "mcp_name": b"t"}
     assert _refused(_admit(call, named, strict=True)) == (400, DRAFT_HEADER_MISMATCH)
     assert _admit(call, {**named, "mcp_param_region": b"us"}, strict=True) is ASSUMED
-    assert _admit([call], strict=True) is ASSUMED
 
 
 def test_a_server_of_the_envelope_era_alone_tells_old_clients_what_it_speaks():

@@ -38,11 +38,16 @@ class TestRenewed:
         assert deadline.at == 108
         assert deadline.exceeded == 8
 
-    def test_the_default_maximum_is_ten_timeouts(self):
+    def test_the_default_maximum_is_ten_minutes(self):
         deadline = Timeouts(5).deadline(100)
-        for now in range(104, 200, 4):
+        for now in range(104, 800, 4):
             deadline = deadline.renewed(now)
-        assert (deadline.at, deadline.exceeded) == (150, 50)
+        assert (deadline.at, deadline.exceeded) == (700, 600)
+        assert deadline.exceeded_text == "600 s, which max_timeout allows at most, with or without progress"
+
+    def test_a_longer_timeout_is_its_own_maximum(self):
+        deadline = Timeouts(900).deadline(100).renewed(500)
+        assert (deadline.at, deadline.exceeded_text) == (1000, "900 s")
 
     def test_progress_changes_nothing_where_only_the_maximum_counts(self):
         deadline = Timeouts(None, 30).deadline(100)
@@ -57,7 +62,7 @@ class TestPause:
     def test_the_time_that_was_left_at_the_pause_is_left_after_it(self, length: float):
         deadline = Timeouts(5).deadline(100).paused(102).resumed(102 + length)
         assert deadline.at == 105 + length
-        assert deadline.limit == 150 + length
+        assert deadline.limit == 700 + length
 
     def test_a_second_pause_does_not_move_the_first(self):
         paused = Timeouts(5).deadline(100).paused(102)

@@ -1,11 +1,11 @@
-"""A connection's life as a server sees it: the handshake, once; or terms with every request; or both."""
+"""A connection's life as a server sees it: the handshake; or terms with every request; or both."""
 
 from typing import Any
 
 import pytest
 
 from dovetail.protocol.envelope import VERSION, request_meta
-from dovetail.protocol.errors import INVALID_PARAMS, INVALID_REQUEST, UNSUPPORTED_VERSION, ProtocolError
+from dovetail.protocol.errors import INVALID_PARAMS, UNSUPPORTED_VERSION, ProtocolError
 from dovetail.protocol.lifecycle import ServerLifecycle
 from dovetail.protocol.revisions import ENVELOPE, HANDSHAKE, NEWEST, NEWEST_HANDSHAKE, REVISIONS
 from dovetail.types.capabilities import ClientCapabilities, Implementation, RootsCapability
@@ -57,14 +57,21 @@ class TestHandshake:
         assert (terms.revision, terms.client) == (OLDEST, CLIENT)
         assert terms.capabilities.roots is not None
 
-    def test_there_is_only_one(self):
+    def test_a_second_one_begins_anew(self):
         lifecycle = ServerLifecycle(REVISIONS)
         lifecycle.initialize(hello(OLDEST.name))
-        with pytest.raises(ProtocolError, match="answered already") as caught:
-            lifecycle.initialize(hello(NEWEST_HANDSHAKE.name))
-        assert caught.value.code == INVALID_REQUEST
-        assert lifecycle.terms is not None
-        assert lifecycle.terms.revision is OLDEST
+        lifecycle.initialized()
+        before = lifecycle.terms_for(request("tools/call"))
+        anew = InitializeParams(NEWEST_HANDSHAKE.name, ClientCapabilities(), Implementation("another", "2"))
+        assert lifecycle.initialize(anew) is NEWEST_HANDSHAKE
+        assert not lifecycle.ready
+        terms = lifecycle.terms_for(request("tools/call"))
+        assert (terms.revision, terms.client, terms.capabilities) == (
+            NEWEST_HANDSHAKE,
+            anew.client_info,
+            anew.capabilities,
+        )
+        assert (before.revision, before.client) == (OLDEST, CLIENT)
 
     @pytest.mark.parametrize("method", ["initialize", "ping"])
     def test_before_it_only_itself_and_ping_are_heard(self, method: str):

@@ -10,8 +10,13 @@ from hypothesis import strategies as st
 
 from dovetail.protocol.errors import INVALID_PARAMS, ProtocolError
 from dovetail.protocol.paging import Pager
+from dovetail.protocol.seal import KeyRing
 
 KEYS = [f"key{i}" for i in range(10)]
+
+
+def pager_with(*secrets: bytes) -> Pager:
+    return Pager(KeyRing([secret.ljust(32) for secret in secrets or (b"any",)]))
 
 
 def walk(pager, keys, size):
@@ -25,22 +30,22 @@ def walk(pager, keys, size):
 
 @given(st.lists(st.text(), unique=True, max_size=30), st.integers(1, 12))
 def test_every_key_comes_exactly_once(keys, size):
-    assert walk(Pager(b"secret"), keys, size) == keys
+    assert walk(pager_with(b"secret"), keys, size) == keys
 
 
 def test_a_short_list_has_no_cursor():
-    assert Pager().page("tools", KEYS, None, 10) == (slice(0, 10), None)
-    assert Pager().page("tools", [], None, 10) == (slice(0, 0), None)
+    assert pager_with().page("tools", KEYS, None, 10) == (slice(0, 10), None)
+    assert pager_with().page("tools", [], None, 10) == (slice(0, 0), None)
 
 
 def test_a_size_below_one_still_moves_on():
-    part, cursor = Pager().page("tools", KEYS, None, 0)
+    part, cursor = pager_with().page("tools", KEYS, None, 0)
     assert part == slice(0, 1)
     assert cursor
 
 
 def second(keys_now, size=3, pager=None):
-    pager = pager or Pager(b"secret")
+    pager = pager or pager_with(b"secret")
     _, cursor = pager.page("tools", KEYS, None, size)
     part, _ = pager.page("tools", keys_now, cursor, size)
     return keys_now[part]
@@ -67,14 +72,14 @@ def test_a_list_that_shrank_to_nothing_ends():
 
 
 def test_replicas_share_cursors_through_the_secret():
-    _, cursor = Pager(b"shared").page("tools", KEYS, None, 3)
-    assert Pager(b"shared").page("tools", KEYS, cursor, 3)[0] == slice(3, 6)
+    _, cursor = pager_with(b"shared").page("tools", KEYS, None, 3)
+    assert pager_with(b"shared").page("tools", KEYS, cursor, 3)[0] == slice(3, 6)
     with pytest.raises(ProtocolError):
-        Pager(b"other").page("tools", KEYS, cursor, 3)
+        pager_with(b"other").page("tools", KEYS, cursor, 3)
 
 
 def test_a_cursor_is_bound_to_its_kind():
-    pager = Pager()
+    pager = pager_with()
     _, cursor = pager.page("tools", KEYS, None, 3)
     with pytest.raises(ProtocolError) as caught:
         pager.page("prompts", KEYS, cursor, 3)
@@ -82,7 +87,7 @@ def test_a_cursor_is_bound_to_its_kind():
 
 
 def test_every_changed_byte_is_noticed():
-    pager = Pager(b"secret")
+    pager = pager_with(b"secret")
     _, cursor = pager.page("tools", KEYS, None, 3)
     assert cursor
     sealed = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
@@ -96,10 +101,28 @@ def test_every_changed_byte_is_noticed():
 @given(st.text(max_size=100))
 def test_invalid_cursors_are_refused(junk):
     with pytest.raises(ProtocolError) as caught:
-        Pager(b"secret").page("tools", KEYS, junk, 3)
+        pager_with(b"secret").page("tools", KEYS, junk, 3)
     assert caught.value.code == INVALID_PARAMS
 
 
 def test_a_huge_cursor_is_refused():
     with pytest.raises(ProtocolError):
-        Pager().page("tools", KEYS, "A" * 1_000_000, 3)
+        pager_with().page("tools", KEYS, "A" * 1_000_000, 3)
+
+
+def test_cursors_follow_the_keys_of_the_ring():
+    ring = KeyRing([b"old".ljust(32)])
+    pager = Pager(ring)
+    _, cursor = pager.page("tools", KEYS, None, 3)
+    ring.replace([b"new".ljust(32), *ring.secrets])
+    assert pager.page("tools", KEYS, cursor, 3)[0] == slice(3, 6)
+    ring.replace(ring.secrets[:1])
+    with pytest.raises(ProtocolError):
+        pager.page("tools", KEYS, cursor, 3)
+
+
+def test_cursors_survive_the_rotation_of_keys():
+    _, cursor = pager_with(b"old").page("tools", KEYS, None, 3)
+    assert pager_with(b"new", b"old").page("tools", KEYS, cursor, 3)[0] == slice(3, 6)
+    _, cursor = pager_with(b"new", b"old").page("tools", KEYS, None, 3)
+    assert pager_with(b"new").page("tools", KEYS, cursor, 3)[0] == slice(3, 6)

@@ -315,6 +315,14 @@ def test_a_header_that_must_be_clear_comes_once(name, code):
     assert name.decode() in refusal.message
 
 
+def test_a_body_with_two_lengths_is_refused_and_the_connection_closed():
+    headers = [(b"host", b"localhost"), (b"transfer-encoding", b"chunked")]
+    assert RequestGuard.build().headers(headers) == dict(headers)
+    refusal = RequestGuard.build().headers([*headers, (b"content-length", b"4")])
+    assert isinstance(refusal, Refusal)
+    assert (refusal.status, refusal.headers) == (400, ((b"connection", b"close"),))
+
+
 def test_other_headers_are_joined():
     raw = [(b"accept", b"application/json"), (b"accept", b"text/event-stream "), (b"x", b"y")]
     assert RequestGuard.build().headers(raw) == {b"accept": b"application/json, text/event-stream", b"x": b"y"}

@@ -91,3 +91,22 @@ def test_the_refusal_is_the_same_whatever_is_wrong() -> None:
 def test_keys_that_are_too_weak(keys: list[bytes]) -> None:
     with pytest.raises(LocalError, match="16 bytes"):
         KeyRing(keys)
+
+
+def test_a_ring_says_if_it_has_the_key_of_a_state() -> None:
+    assert KeyRing([NEW, OLD]).has_key_of(seal(KeyRing([OLD])))
+    assert not KeyRing([NEW]).has_key_of(seal(KeyRing([OLD])))
+
+
+@pytest.mark.parametrize("text", ["", "A", "!!!", "\u00e9" * 20, "A" * (MAX_SEALED + 1)])
+def test_text_that_is_no_state_names_no_key(text: str) -> None:
+    assert not KeyRing([OLD]).has_key_of(text)
+
+
+def test_the_keys_of_a_ring_can_be_replaced() -> None:
+    ring = KeyRing([OLD])
+    sealed = seal(ring)
+    ring.replace([NEW])
+    assert refuses(ring, sealed)
+    ring.replace([NEW, OLD])
+    assert ring.open(sealed, b"bound") == b"content"

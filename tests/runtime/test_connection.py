@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dovetail.protocol.deadline import Timeouts
-from dovetail.protocol.errors import ConnectionLost, InvalidAnswer, ProtocolError
+from dovetail.protocol.errors import ConnectionLost, InvalidAnswer, OutcomeUnknown, ProtocolError
 from dovetail.protocol.peer import MAX_IN_FLIGHT
 from dovetail.runtime import connection as module
 from dovetail.runtime.call import Call
@@ -103,11 +103,11 @@ class TestAnswering:
 
     async def test_to_a_message_that_is_too_long(self):
         async with connected(Script()) as (connection, peer):
-            connection.overlong(TooLong(10**8, b'{"jsonrpc":"2.0","id":3,"method":"m"', b'"}}'))
+            connection.overlong(TooLong(10**8, b'{"jsonrpc":"2.0","id":3,"method":"m"', b'"}}', 10**7))
             assert await peer.next() == {
                 "jsonrpc": "2.0",
                 "id": 3,
-                "error": {"code": -32600, "message": "Message too long: 100000000 bytes"},
+                "error": {"code": -32600, "message": "Message too long: 100000000 bytes, and the limit is 10000000"},
             }
 
     async def test_nobody_answers_notifications(self):
@@ -233,17 +233,111 @@ class TestConcurrency:
                 peer.request(1, "echo", x=x)
                 assert await peer.answer() == {"x": x}
 
-    async def test_more_requests_than_the_limit_are_refused_and_not_queued(self):
-        gate = Gate()
-        async with connected(Script(slow=working(gate))) as (_, peer):
-            peer.send(*(request(id, "slow") for id in range(MAX_IN_FLIGHT + 1)))
-            refused = await peer.next()
-            assert (refused["id"], refused["error"]["code"]) == (MAX_IN_FLIGHT, -32603)
-            assert refused["error"]["message"] == "More than 512 requests are in flight"
+
+class TestRequestsAboveTheBound:
+    """They wait for their turn, and nothing else does."""
+
+    async def test_all_are_answered_and_no_more_than_the_bound_are_served_at_once(self):
+        gate, count, most = Gate(), 0, 0
+
+        async def slow(call: Call) -> Any:
+            nonlocal count, most
+            count += 1
+            most = max(most, count)
+            await gate.go.wait()
+            count -= 1
+            return "done"
+
+        async with connected(Script(slow=working(slow))) as (connection, peer):
+            peer.send(*(request(id, "slow") for id in range(3 * MAX_IN_FLIGHT)))
+            await until(lambda: count == MAX_IN_FLIGHT)
+            assert len(connection._peer.waiting) == 2 * MAX_IN_FLIGHT
             gate.go.set()
-            assert {(await peer.next())["id"] for _ in range(MAX_IN_FLIGHT)} == set(range(MAX_IN_FLIGHT))
+            assert {(await peer.next())["id"] for _ in range(3 * MAX_IN_FLIGHT)} == set(range(3 * MAX_IN_FLIGHT))
+            assert most == MAX_IN_FLIGHT
+
+    async def test_one_that_is_cancelled_while_it_waits_is_dropped_without_an_answer(self):
+        gate, served = Gate(), list[Any]()
+
+        async def slow(call: Call) -> Any:
+            served.append(call.request.id)
+            await gate.go.wait()
+            return "done"
+
+        async with connected(Script(slow=working(slow))) as (connection, peer):
+            peer.send(*(request(id, "slow") for id in range(MAX_IN_FLIGHT + 2)), cancelled(MAX_IN_FLIGHT))
+            await until(lambda: len(connection._peer.waiting) == 1)
+            gate.go.set()
+            answered = {(await peer.next())["id"] for _ in range(MAX_IN_FLIGHT + 1)}
+            assert answered == set(served) == {*range(MAX_IN_FLIGHT), MAX_IN_FLIGHT + 1}
+
+    async def test_a_ping_and_the_answer_that_a_handler_waits_for_overtake_them(self):
+        async def asks(call: Call) -> Any:
+            assert call.connection is not None
+            return await call.connection.pending.request("question", {}, PATIENCE)
+
+        script = Script(slow=working(forever), asks=working(asks), ping=lambda call: b'"pong"')
+        async with connected(script) as (connection, peer):
+            peer.request("first", "asks")
+            question = await peer.next()
+            peer.send(*(request(id, "slow") for id in range(MAX_IN_FLIGHT + 100)))
+            await until(lambda: len(connection._peer.waiting) == 101)
+            peer.request("alive", "ping")
+            assert await peer.next() == {"jsonrpc": "2.0", "id": "alive", "result": "pong"}
+            peer.send({"jsonrpc": "2.0", "id": question["id"], "result": "yes"})
+            assert await peer.next() == {"jsonrpc": "2.0", "id": "first", "result": "yes"}
+            await until(lambda: len(connection._peer.waiting) == 100)
+
+    async def test_an_id_that_waits_is_refused_to_a_second_request(self):
+        async with connected(Script(slow=working(forever))) as (_, peer):
+            peer.send(*(request(id, "slow") for id in range(MAX_IN_FLIGHT + 1)), request(MAX_IN_FLIGHT, "slow"))
+            assert (await peer.error())["message"] == f"A request with id {MAX_IN_FLIGHT} is in flight already"
+
+    async def test_what_does_not_fit_the_budget_is_refused_with_the_limits(self):
+        gate = Gate()
+        async with connected(Script(slow=working(gate))) as (connection, peer):
+            connection._peer.waiting.max_bytes = 10_000
+            peer.send(*(request(id, "slow") for id in range(MAX_IN_FLIGHT)))
+            peer.send(*(request(f"large {n}", "slow", x="x" * 4000) for n in range(3)))
+            refused = await peer.next()
+            assert (refused["id"], refused["error"]["code"]) == ("large 2", -32603)
+            assert refused["error"]["data"] == {"maxInFlight": MAX_IN_FLIGHT, "maxWaitingBytes": 10_000}
+            gate.go.set()
+            assert len({(await peer.next())["id"] for _ in range(MAX_IN_FLIGHT + 2)}) == MAX_IN_FLIGHT + 2
             peer.request("again", "slow")
             assert await peer.answer() == "done"
+
+    async def test_those_of_a_batch_wait_too_and_are_answered_with_it(self):
+        gate = Gate()
+        script = Script(slow=working(gate))
+        script.batching = True
+        async with connected(script) as (connection, peer):
+            peer.send(*(request(id, "slow") for id in range(MAX_IN_FLIGHT)))
+            peer.send([request("a", "slow"), request("b", "slow"), cancelled("a")])
+            await until(lambda: len(connection._peer.waiting) == 1)
+            gate.go.set()
+            answers = [await peer.next() for _ in range(MAX_IN_FLIGHT + 1)]
+            [batch] = [answer for answer in answers if isinstance(answer, list)]
+            assert [answer["id"] for answer in batch] == ["b"]
+
+    async def test_a_closing_connection_finishes_them_within_the_grace_period(self):
+        gate = Gate()
+        async with connected(Script(slow=working(gate))) as (connection, peer):
+            peer.send(*(request(id, "slow") for id in range(2 * MAX_IN_FLIGHT)))
+            await until(lambda: len(connection._peer.waiting) == MAX_IN_FLIGHT)
+            finishing = asyncio.create_task(connection.finish_calls(30))
+            gate.go.set()
+            assert {(await peer.next())["id"] for _ in range(2 * MAX_IN_FLIGHT)} == set(range(2 * MAX_IN_FLIGHT))
+            await finishing
+
+    async def test_after_the_grace_period_they_are_dropped(self, caplog: pytest.LogCaptureFixture):
+        async with connected(Script(slow=working(forever))) as (connection, peer):
+            peer.send(*(request(id, "slow") for id in range(MAX_IN_FLIGHT + 1)))
+            await until(lambda: len(connection._peer.waiting) == 1)
+            await connection.finish_calls(0.01)
+            assert not connection._peer.waiting and not connection._peer.incoming
+        assert "512 calls were still running after 0.01 s and were stopped" in caplog.text
+        assert "1 request was still waiting after 0.01 s and was dropped" in caplog.text
 
 
 class TestCancelling:
@@ -486,11 +580,13 @@ class TestEnding:
                 await peer.next()
             await peer.channel.close()
             problems = await asyncio.gather(*asked, return_exceptions=True)
-            assert [str(problem) for problem in problems] == ["the peer closed the connection"] * 3
             assert len({id(problem) for problem in problems}) == 3
-            assert all(isinstance(problem, ConnectionLost) for problem in problems)
-            with pytest.raises(ConnectionLost, match="the peer closed the connection"):
+            for problem in problems:
+                assert isinstance(problem, OutcomeUnknown)
+                assert problem.reason == "the peer closed the connection"
+            with pytest.raises(ConnectionLost, match="the peer closed the connection") as unsent:
                 await connection.pending.request("m", None, PATIENCE)
+            assert type(unsent.value) is ConnectionLost
         assert len(service.endings) == 1
 
     async def test_the_service_is_told_once(self):

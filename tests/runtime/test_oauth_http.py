@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from dovetail.transports.http.contract import HttpOptions
 from tests.transports.http.handmade import RecordedRequest, ResponseWriter, Script, ScriptedHttpServer
 
 
-def fetcher(server: ScriptedHttpServer, **how: float) -> OAuthHttp:
+def fetcher(server: ScriptedHttpServer, **how: Any) -> OAuthHttp:
     return OAuthHttp(server.url, HttpOptions(), **how)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dovetail.protocol.deadline import Timeouts
-from dovetail.protocol.errors import ConnectionLost, InvalidAnswer, NotFound, RemoteError, Timeout
+from dovetail.protocol.errors import ConnectionLost, InvalidAnswer, InvalidParams, NotFound, RemoteError, Timeout
 from dovetail.runtime.connection import Connection
 from dovetail.runtime.pending_requests import OnProgress
 from tests.support.clock import Clock
@@ -70,7 +70,9 @@ class TestAnswers:
             peer.send(result(1, "first"), result(1, "second"), {"jsonrpc": "2.0", "id": 1, "error": {}})
             assert await asked == "first"
 
-    @pytest.mark.parametrize(("code", "kind"), [(-32602, RemoteError), (-32601, NotFound), (-32002, NotFound)])
+    @pytest.mark.parametrize(
+        ("code", "kind"), [(-32603, RemoteError), (-32602, InvalidParams), (-32601, NotFound), (-32002, NotFound)]
+    )
     async def test_an_error_is_raised_as_the_peer_said_it(self, code: int, kind: type[RemoteError]):
         async with connected(Script()) as (connection, peer):
             asked = ask(connection)
@@ -146,11 +148,12 @@ class TestTimeouts:
                 peer.send(progress(1, step))
                 await settled()
             await clock.advance(0.1)
-            with pytest.raises(Timeout, match="No answer to m within 8 s"):
+            with pytest.raises(Timeout, match="No answer to m within 8 s, which max_timeout allows"):
                 await asked
 
-    async def test_which_is_ten_times_the_patience_unless_it_is_given(self):
-        assert Timeouts(3).maximum == 30
+    async def test_the_maximum_is_ten_minutes_unless_another_is_given(self):
+        assert Timeouts(3).maximum == 600
+        assert Timeouts(900).maximum == 900
         assert Timeouts(3, 8).maximum == 8
         assert Timeouts(None).maximum is None
 

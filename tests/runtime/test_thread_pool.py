@@ -1,6 +1,7 @@
 """Threads for plain functions: as many as are needed up to a bound, for any number of loops."""
 
 import asyncio
+import contextlib
 import contextvars
 import functools
 import gc
@@ -8,7 +9,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ def pool(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
             """As on a system without eventfd."""
 
         monkeypatch.setattr(thread_pool, "_eventfd", none)
-    threads = ThreadPool(4)
+    threads = ThreadPool(8)  # of which one function of one client gets four
     yield threads
     threads.stop()
 
@@ -153,7 +154,7 @@ class TestThreads:
         await asyncio.gather(*(pool.run(lambda: together.wait(PATIENCE)) for _ in range(4)))
 
     async def test_a_stopped_pool_ends_its_threads_and_starts_new_ones_for_new_jobs(self):
-        pool = ThreadPool(4)
+        pool = ThreadPool(8)
         before = set(threading.enumerate())
         held = [Held() for _ in range(4)]
         running = [asyncio.create_task(pool.run(function)) for function in held]
@@ -321,6 +322,30 @@ class TestLoops:
             thread.join(PATIENCE)
         assert results == [[sum(range(300))] * 6] * 3
 
+    def test_no_job_is_lost_while_threads_are_scarce(self, pool: ThreadPool):
+        """More jobs at once than threads, of several clients and functions, that block for a moment."""
+
+        async def work(client: int) -> int:
+            async def one(n: int) -> int:
+                return await pool.run(lambda: time.sleep(0.0005 * (n % 3)) or n, None, (client % 4, n % 5))
+
+            total = 0
+            for _ in range(10):
+                total += sum(await asyncio.gather(*(one(n) for n in range(12))))
+            return total
+
+        async def together() -> list[int]:
+            async with asyncio.timeout(PATIENCE):
+                return await asyncio.gather(*(work(client) for client in range(6)))
+
+        results: list[list[int]] = []
+        threads = [threading.Thread(target=lambda: results.append(asyncio.run(together()))) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE)
+        assert results == [[10 * sum(range(12))] * 6] * 3
+
     async def test_the_context_of_the_first_caller_is_not_kept(self, pool: ThreadPool):
         class Value:
             pass
@@ -335,3 +360,49 @@ class TestLoops:
 
         gone = await asyncio.create_task(call())
         await until(lambda: gone() is None)
+
+
+@contextlib.asynccontextmanager
+async def blocked(pool: ThreadPool) -> AsyncIterator[list[Held]]:
+    """One client's blocking calls of one function, more than there are threads; they take the share of that client."""
+    held = [Held() for _ in range(20)]
+    running = [asyncio.create_task(pool.run(function, None, ("bob", "slow"))) for function in held]
+    await until(lambda: sum(function.begun.is_set() for function in held) == 4)
+    yield held
+    for function in held:
+        function.go.set()
+    assert await asyncio.gather(*running) == ["done"] * 20
+
+
+@pytest.mark.attack("L2")
+class TestFairness:
+    @pytest.mark.parametrize("share", [("ann", "slow"), ("ann", "quick"), ("bob", "quick")])
+    async def test_another_client_or_function_does_not_wait(self, pool: ThreadPool, share: tuple[str, str]):
+        async with asyncio.timeout(PATIENCE), blocked(pool):
+            assert [await pool.run(lambda n=n: n, None, share) for n in range(50)] == list(range(50))
+
+    async def test_a_job_beyond_the_share_runs_when_a_thread_is_free_again(self, pool: ThreadPool):
+        late = Held()
+        async with blocked(pool) as held:
+            waiting = asyncio.create_task(pool.run(late, None, ("bob", "slow")))
+            for _ in range(3):
+                await pool.run(lambda: None, None, ("ann", "quick"))
+            assert not late.begun.is_set()
+            for function in held:
+                function.go.set()
+            await until(late.begun.is_set)
+            late.go.set()
+            assert await waiting == "done"
+
+    async def test_a_job_cancelled_while_it_waits_never_runs(self, pool: ThreadPool):
+        late = Held()
+        async with blocked(pool) as held:
+            waiting = asyncio.create_task(pool.run(late, None, ("bob", "slow")))
+            await pool.run(lambda: None, None, ("ann", "quick"))
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            for function in held:
+                function.go.set()
+            await until(lambda: all(function.begun.is_set() for function in held))
+            await pool.run(lambda: None, None, ("bob", "slow"))
+            assert not late.begun.is_set()

@@ -430,7 +430,7 @@ class TestRevisions:
 
 def test_a_transport_that_does_not_exist_is_named():
     with pytest.raises(LocalError, match="There is no transport 'pigeon'; there are stdio, http, unix and tcp"):
-        Server("s").run("pigeon")
+        Server("s").run("pigeon")  # pyright: ignore[reportCallIssue, reportArgumentType]
 
 
 async def test_handlers_in_threads_may_add_and_remove():

@@ -46,11 +46,23 @@ class TestOpening:
             }
 
     @EACH_HANDSHAKE
-    async def test_initialize_comes_once(self, name: str):
-        async with served(example(), name) as caller:
-            hello = {"protocolVersion": name, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
-            error = await caller.refusal("initialize", **hello)
-            assert (error["code"], "already" in error["message"]) == (-32600, True)
+    async def test_a_second_initialize_forgets_what_the_client_asked_for(self, name: str):
+        server = example()
+
+        @server.resource("file:///watched")
+        def watched(ctx: Context) -> str:
+            return ""
+
+        async with served(server, name) as caller:
+            await caller.result("resources/subscribe", uri="file:///watched")
+            await caller.result("logging/setLevel", level="emergency")
+            [session] = server._core._sessions
+            assert (session.log_level, session.subscriptions.subscribed) == ("emergency", ["file:///watched"])
+            hello = {"protocolVersion": HANDSHAKE[0], "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+            assert (await caller.result("initialize", **hello))["protocolVersion"] == HANDSHAKE[0]
+            assert session.subscriptions.subscribed == []
+            assert session.log_level != "emergency"
+            assert not session.lifecycle.ready
             assert await caller.call("t")
 
     @EACH_HANDSHAKE

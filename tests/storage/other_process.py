@@ -3,6 +3,7 @@
 import asyncio
 import sys
 
+from dovetail.storage.contract import LogEntries
 from dovetail.storage.sqlite import SqliteStore
 
 
@@ -26,14 +27,12 @@ async def obey(store: SqliteStore, order: str, *words: str) -> object:
             return await store.add(words[0], words[1].encode(), 60)
         case "append":
             return await store.append(words[0], [words[1].encode()], 60)
-        case "acquire":
-            return await store.acquire(words[0], words[1], 60)
-        case "release":
-            return await store.release(words[0], words[1])
-        case "holder":
-            return await store.holder(words[0])
-        case "publish":
-            return await store.publish(words[0], words[1].encode())
+        case "join":
+            return await store.join(words[0], words[1], 60, int(words[2]))
+        case "leave":
+            return await store.leave(words[0], words[1])
+        case "take":
+            return await store.take(words[0], 0.001, 1)
         case "race":
             return " ".join([str(n) for n in range(int(words[0])) if await store.add(f"race:{n}", b"them", 60)])
         case "echo":
@@ -44,16 +43,16 @@ async def obey(store: SqliteStore, order: str, *words: str) -> object:
             raise ValueError(order)
 
 
-async def echo(store: SqliteStore, topic: str, back: str) -> None:
-    """Publish whatever comes on one topic on another, in order."""
-    waiting: asyncio.Queue[bytes] = asyncio.Queue()
+async def echo(store: SqliteStore, log: str, back: str) -> None:
+    """Append the entries of one log to another, in order."""
+    waiting: asyncio.Queue[LogEntries] = asyncio.Queue()
 
     async def answer() -> None:
         while True:
-            await store.publish(back, await waiting.get())
+            await store.append(back, [entry for _, entry in await waiting.get()])
 
     ECHOES.append(asyncio.ensure_future(answer()))
-    await store.subscribe(topic, waiting.put_nowait)
+    await store.follow(log, 0, waiting.put_nowait)
 
 
 ECHOES: list[asyncio.Future[None]] = []

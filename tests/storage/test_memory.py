@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from dovetail.storage.contract import LogEntries
 from dovetail.storage.memory import MemoryStore
 from tests.storage.test_contract import Clock
 
@@ -31,11 +32,12 @@ def test_no_operation_suspends() -> None:
     assert at_once(store.get("a")) == b"1"
     assert at_once(store.add("a", b"2")) is False
     assert at_once(store.touch("a", 10)) is True
-    assert at_once(store.count("")) == 1
+    assert at_once(store.replace("a", b"3", 10)) is True
     assert at_once(store.append("log", [b"1"])) == 1
     assert at_once(store.read("log", 0, 1)) == [(1, b"1")]
-    assert at_once(store.acquire("x", "me", 1)) is True
-    assert at_once(store.publish("topic", b"")) is None
+    assert at_once(store.claim("log", "me")) == 1
+    assert at_once(store.join("x", "me", 1, 1)) is True
+    assert at_once(store.take("x", 1, 1)) == 0
     assert at_once(store.delete("a")) is True
 
 
@@ -56,7 +58,7 @@ def test_an_entry_costs_less_than_300_bytes(ttl: float | None) -> None:
     assert cost < 300, f"{cost:.0f} bytes an entry"
 
 
-@pytest.mark.parametrize("kind", ["entries", "logs", "leases"])
+@pytest.mark.parametrize("kind", ["entries", "logs", "members", "groups", "buckets"])
 def test_memory_comes_back_from_what_has_ended(kind: str) -> None:
     clock = Clock()
     store = MemoryStore(clock=clock)
@@ -70,8 +72,12 @@ def test_memory_comes_back_from_what_has_ended(kind: str) -> None:
                     at_once(store.put(f"{n}", bytes(100), 60))
                 case "logs":
                     at_once(store.append(f"{n}", [bytes(100)], 60))
+                case "members":
+                    at_once(store.join("group", f"member {n}", 60, 10_000))
+                case "groups":
+                    at_once(store.join(f"group {n}", "member", 60, 1))
                 case _:
-                    at_once(store.acquire(f"{n}", f"owner {n}", 60))
+                    at_once(store.take(f"bucket {n}", 0.1, 6, 6))
         full = used() - before
         clock.now += 60
         # Any operation frees a part: a store that is in use needs nobody to tidy up.
@@ -92,8 +98,8 @@ def test_one_operation_does_not_free_everything_at_once() -> None:
     clock.now += 60
     at_once(store.get("anything"))
     assert len(store._entries) == 900
-    assert at_once(store.count("")) == 0, "but nobody sees what has ended"
-    assert len(store._entries) == 0
+    assert at_once(store.get("999")) is None, "but no caller sees what has expired"
+    assert len(store._entries) == 800
 
 
 def test_renewing_and_replacing_leave_nothing_behind() -> None:
@@ -114,14 +120,18 @@ def test_renewing_and_replacing_leave_nothing_behind() -> None:
     assert grown < 30_000, f"{grown} bytes after 5,000 renewals"
 
 
-async def test_a_message_from_another_thread_arrives_on_the_listeners_loop() -> None:
+async def test_an_entry_from_another_thread_arrives_on_the_event_loop_of_the_follower() -> None:
     store = MemoryStore()
-    arrived: asyncio.Future[tuple[bytes, int]] = asyncio.get_running_loop().create_future()
-    await store.subscribe("topic", lambda message: arrived.set_result((message, threading.get_ident())))
-    thread = threading.Thread(target=lambda: asyncio.run(store.publish("topic", b"hello")))
+    arrived: asyncio.Future[tuple[LogEntries, int]] = asyncio.get_running_loop().create_future()
+    await store.follow("log", 0, lambda entries: arrived.set_result((entries, threading.get_ident())))
+    thread = threading.Thread(target=lambda: asyncio.run(store.append("log", [b"hello"])))
     thread.start()
-    assert await arrived == (b"hello", threading.get_ident())
+    assert await arrived == ([(1, b"hello")], threading.get_ident())
     thread.join()
+
+
+def test_the_store_is_not_shared_with_other_processes() -> None:
+    assert not MemoryStore().shared
 
 
 def test_threads_do_not_disturb_each_other() -> None:

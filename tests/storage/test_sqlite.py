@@ -13,9 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from dovetail.storage.contract import StoreError, StoreUnusable
-from dovetail.storage.sqlite import POLL, SqliteStore
-from dovetail.storage.sqlite_file import APPLICATION
+from dovetail.storage import sqlite_logs
+from dovetail.storage.contract import LogEntries, StoreError, StoreUnavailable, StoreUnusable
+from dovetail.storage.sqlite import SqliteStore
+from dovetail.storage.sqlite_file import APPLICATION, VERSION
+from dovetail.storage.sqlite_logs import IDLE_POLL, POLL
 from tests.storage.test_contract import Clock
 from tests.support.waiting import until
 
@@ -80,7 +82,7 @@ def rows(path: Path, table: str) -> int:
         connection.close()
 
 
-async def test_two_processes_share_entries_logs_and_leases(tmp_path: Path) -> None:
+async def test_two_processes_share_entries_logs_groups_and_buckets(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     async with opened(path) as store, other_process(path) as other:
         await store.put("ours", b"1", 60)
@@ -91,25 +93,29 @@ async def test_two_processes_share_entries_logs_and_leases(tmp_path: Path) -> No
         assert await store.append("log", [b"a"]) == 1
         assert await other.does("append", "log", "b") == "2"
         assert await store.read("log", 0, 9) == [(1, b"a"), (2, b"b")]
-        assert await other.does("acquire", "name", "them") == "True"
-        assert not await store.acquire("name", "us", 60)
-        assert await other.does("release", "name", "them") == "True"
-        assert await store.acquire("name", "us", 60)
-        assert await other.does("holder", "name") == "us"
+        assert await other.does("join", "group", "them", "1") == "True"
+        assert not await store.join("group", "us", 60, 1)
+        assert await other.does("leave", "group", "them") == "True"
+        assert await store.join("group", "us", 60, 1)
+        assert await store.take("bucket", 0.001, 1) == 0
+        assert float(await other.does("take", "bucket")) > 0
+        assert store.shared
 
 
-async def test_messages_pass_between_processes_in_order(tmp_path: Path) -> None:
+async def test_entries_pass_between_processes_in_order(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     heard: list[bytes] = []
+
+    def receive(entries: LogEntries) -> None:
+        heard.extend(entry for _, entry in entries)
+
     async with opened(path) as store, other_process(path) as other:
-        await store.publish("to us", b"before anyone listened")
-        await store.subscribe("to us", heard.append)
-        assert await other.does("echo", "to-them", "to us") == "None"
+        await store.follow("to-us", 0, receive)
+        assert await other.does("echo", "to-them", "to-us") == "None"
         for n in range(200):
-            await store.publish("to-them", b"%d" % n)
+            await store.append("to-them", [b"%d" % n])
         await until(lambda: len(heard) == 200)
         assert heard == [b"%d" % n for n in range(200)], "there and back, none lost, none twice"
-        assert await other.does("publish", "to-nobody", "x") == "None"
 
 
 async def test_of_two_processes_that_add_the_same_keys_each_key_has_one_winner(tmp_path: Path) -> None:
@@ -138,7 +144,7 @@ async def test_a_killed_writer_loses_nothing_it_had_acknowledged(tmp_path: Path)
             last = await store.last("flood")
             assert last >= acknowledged >= 300
             assert [n for n, _ in await store.read("flood", 0, 10**6)] == list(range(1, last + 1))
-            assert await store.count("flood:") >= acknowledged
+            assert await store.get(f"flood:{acknowledged}") is not None
 
 
 async def test_stored_data_survives_reopening(tmp_path: Path) -> None:
@@ -147,14 +153,18 @@ async def test_stored_data_survives_reopening(tmp_path: Path) -> None:
         await store.put("session", b"state", 60)
         await store.put("short", b"state", 10)
         await store.append("log", [b"a", b"b", b"c"], ttl=60, keep=2)
-        await store.acquire("name", "us", 60)
+        await store.claim("log", "us", 60)
+        await store.join("group", "us", 60, 1)
+        await store.take("bucket", 0.001, 1)
     clock.now += 30
     async with opened(path, clock) as store:
         assert await store.get("session") == b"state"
         assert await store.get("short") is None
         assert await store.read("log", 0, 9) == [(2, b"b"), (3, b"c")]
-        assert await store.append("log", [b"d"], ttl=60) == 4
-        assert await store.holder("name") == "us"
+        assert await store.append("log", [b"d"], ttl=60, writer="them") is None
+        assert await store.append("log", [b"d"], ttl=60, writer="us") == 4
+        assert await store.oldest("group") == ("us", 30.0)
+        assert await store.take("bucket", 0.001, 1) == 970
     assert sorted(file.name for file in tmp_path.iterdir()) == ["store.db"], "closing leaves one tidy file"
 
 
@@ -162,8 +172,8 @@ async def test_expired_rows_are_deleted_in_small_steps(tmp_path: Path) -> None:
     path, clock = tmp_path / "store.db", Clock()
     async with opened(path, clock) as store:
         await asyncio.gather(*(store.put(f"{n}", b"", 10) for n in range(500)))
-        await asyncio.gather(*(store.acquire(f"{n}", "us", 10) for n in range(50)))
-        await asyncio.gather(*(store.publish("topic", b"%d" % n) for n in range(50)))
+        await asyncio.gather(*(store.join("group", f"{n}", 10, 50) for n in range(50)))
+        await asyncio.gather(*(store.take(f"{n}", 1, 10, 10) for n in range(50)))
         await store.append("ended", [b""] * 500, ttl=10)
         await store.append("dropped", [b""] * 300)
         await store.append("alive", [b"kept"])
@@ -176,15 +186,9 @@ async def test_expired_rows_are_deleted_in_small_steps(tmp_path: Path) -> None:
         for _ in range(10):
             await store.touch("alive", None)
         assert rows(path, "entries") == 1
-        assert rows(path, "leases") == 0
+        assert rows(path, "members") == rows(path, "group_sizes") == rows(path, "buckets") == 0
         assert rows(path, "logs") == 1
         assert rows(path, "events") == 1
-        assert rows(path, "messages") == 1, "the newest stays, so that numbers go on"
-        heard: list[bytes] = []
-        await store.subscribe("topic", heard.append)
-        await store.publish("topic", b"new")
-        await until(lambda: heard)
-        assert heard == [b"new"]
 
 
 async def test_a_turn_of_the_loop_does_not_wait_for_a_writer(tmp_path: Path) -> None:
@@ -203,24 +207,50 @@ async def test_a_turn_of_the_loop_does_not_wait_for_a_writer(tmp_path: Path) -> 
         assert await store.get("a") == b"2"
 
 
-async def test_the_store_polls_for_messages_only_while_there_are_subscribers(tmp_path: Path) -> None:
+async def test_the_store_polls_for_entries_only_while_there_are_followers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_logs, "_IDLE_CHECKS", 5)
     async with opened(tmp_path / "store.db") as store:
         pauses: list[float | None] = []
-        watch = store._writer._after_commit
+        check = store._writer._after_commit
 
         def noted(connection: sqlite3.Connection) -> float | None:
-            pauses.append(watch(connection))
+            pauses.append(check(connection))
             return pauses[-1]
 
         store._writer._after_commit = noted
         await store.put("a", b"")
         assert pauses == [None]
-        subscription = await store.subscribe("topic", lambda _: None)
-        await until(lambda: len(pauses) > 4)
-        assert set(pauses[1:]) == {POLL}
+        subscription = await store.follow("log", 0, lambda _: None)
+        await until(lambda: IDLE_POLL in pauses)
+        assert pauses[1:7] == [POLL] * 5 + [IDLE_POLL], "after a time without news it polls less often"
+        await store.append("log", [b""])
+        assert POLL in pauses[7:]
         subscription.close()
         await store.put("a", b"")
         assert pauses[-1] is None
+
+
+async def test_a_file_that_another_program_keeps_locked_makes_the_store_unavailable(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    received: list[LogEntries] = []
+    async with opened(path) as store, opened(path) as other:
+        await store.follow("log", 0, received.append)
+        blocker = sqlite3.connect(path, isolation_level=None)
+        blocker.execute("BEGIN IMMEDIATE")
+        begun = asyncio.get_running_loop().time()
+        attempts = [store.append("log", [b"1"]), store.put("a", b""), store.take("b", 1, 1), store.claim("log", "w")]
+        outcomes = await asyncio.gather(*attempts, return_exceptions=True)
+        assert {type(outcome) for outcome in outcomes} == {StoreUnavailable}
+        assert "locked" in str(outcomes[0])
+        assert asyncio.get_running_loop().time() - begun < 5, "about a second, on a machine that is not busy"
+        assert await store.get("a") is None, "reading goes on"
+        blocker.execute("ROLLBACK")
+        blocker.close()
+        await other.append("log", [b"2"])
+        await until(lambda: received)
+        assert received == [[(1, b"2")]]
 
 
 async def test_a_key_that_has_no_utf8_hurts_only_itself(tmp_path: Path) -> None:
@@ -229,7 +259,7 @@ async def test_a_key_that_has_no_utf8_hurts_only_itself(tmp_path: Path) -> None:
             store.put("a", b"1"), store.put("\ud800", b"2"), store.put("b", b"3"), return_exceptions=True
         )
         assert isinstance(outcomes[1], UnicodeEncodeError)
-        assert await store.keys("", 9) == ["a", "b"]
+        assert [await store.get("a"), await store.get("b")] == [b"1", b"3"]
 
 
 @posix_only
@@ -292,6 +322,48 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
         SqliteStore(path)
 
 
+VERSION_1 = (
+    "CREATE TABLE entries (key TEXT NOT NULL UNIQUE, value BLOB NOT NULL, expires REAL NOT NULL)",
+    "CREATE INDEX entries_by_end ON entries (expires)",
+    "CREATE TABLE logs (id INTEGER PRIMARY KEY, name TEXT UNIQUE, last INTEGER NOT NULL, expires REAL NOT NULL)",
+    "CREATE INDEX logs_by_end ON logs (expires)",
+    "CREATE TABLE events (log INTEGER NOT NULL, position INTEGER NOT NULL, entry BLOB NOT NULL,"
+    " PRIMARY KEY (log, position)) WITHOUT ROWID",
+    "CREATE TABLE leases (name TEXT NOT NULL UNIQUE, owner TEXT NOT NULL, expires REAL NOT NULL)",
+    "CREATE INDEX leases_by_end ON leases (expires)",
+    "CREATE TABLE messages (number INTEGER PRIMARY KEY, topic TEXT NOT NULL, message BLOB NOT NULL,"
+    " sent REAL NOT NULL)",
+    f"PRAGMA application_id = {APPLICATION}",
+    "PRAGMA user_version = 1",
+    "INSERT INTO entries VALUES ('session', 'state', 9e999)",
+    "INSERT INTO logs VALUES (7, 'log', 3, 9e999), (8, NULL, 1, -1)",
+    "INSERT INTO events VALUES (7, 2, 'b'), (7, 3, 'c'), (8, 1, 'dropped')",
+    "INSERT INTO leases VALUES ('name', 'owner', 9e999)",
+    "INSERT INTO messages VALUES (1, 'topic', 'message', 0)",
+)
+
+
+async def test_a_file_of_the_first_format_is_upgraded_with_its_contents(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    connection = sqlite3.connect(path, isolation_level=None)
+    for statement in VERSION_1:
+        connection.execute(statement)
+    connection.close()
+    async with opened(path) as store, opened(path) as other:
+        assert await store.get("session") is not None
+        assert [position for position, _ in await store.read("log", 0, 9)] == [2, 3]
+        assert await store.append("log", [b"d"], close=True) == 4
+        assert await other.append("log", [b"e"]) is None
+        assert await other.append("new", [b"x"]) == 1
+        assert await other.join("group", "member", 60, 1)
+    connection = sqlite3.connect(path)
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    assert not tables & {"leases", "messages", "old_logs"}
+    assert connection.execute("PRAGMA user_version").fetchone() == (VERSION,)
+    assert connection.execute("SELECT id FROM logs WHERE name = 'new'").fetchone() == (9,)
+    connection.close()
+
+
 @pytest.mark.parametrize("path", ["", ":memory:"])
 def test_a_store_without_a_file_is_refused(path: str) -> None:
     with pytest.raises(StoreUnusable, match="MemoryStore"):
@@ -315,6 +387,16 @@ async def test_a_file_that_is_damaged_later_is_a_clear_error(tmp_path: Path) -> 
             await store.get("100")
         with pytest.raises(StoreError, match="malformed"):
             await store.put("100", b"")
+
+
+async def test_a_store_that_need_not_be_durable_works_like_others(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    store = SqliteStore(path, durable=False)
+    await store.put("a", b"1")
+    async with opened(path) as other:
+        assert await other.get("a") == b"1"
+    await store.close()
+    assert [file.name for file in tmp_path.iterdir()] == ["store.db"]
 
 
 @posix_only

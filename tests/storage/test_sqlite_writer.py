@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dovetail.storage.contract import StoreError
+from dovetail.storage.contract import StoreError, StoreUnavailable
 from dovetail.storage.sqlite_writer import WriterThread
 
 
@@ -100,7 +100,7 @@ async def test_a_file_that_another_keeps_locked_is_a_clear_error(counted: Counte
     other = counted.connect()
     other.execute("BEGIN IMMEDIATE")
     try:
-        with pytest.raises(StoreError, match="locked"):
+        with pytest.raises(StoreUnavailable, match="locked"):
             await counted.writer.run(insert, 1)
     finally:
         other.close()
@@ -122,8 +122,9 @@ async def test_a_caller_that_gave_up_disturbs_nobody(counted: Counted) -> None:
 
 
 async def test_closing_finishes_what_waits_and_ends_the_thread(counted: Counted) -> None:
+    thread = await counted.writer.run(lambda _: threading.current_thread())
     jobs = [asyncio.ensure_future(counted.writer.run(insert, n)) for n in range(50)]
     await asyncio.sleep(0)
     await counted.writer.close()
     assert await asyncio.gather(*jobs) == list(range(50))
-    assert not any(thread.name == "dovetail-store" for thread in threading.enumerate())
+    assert not thread.is_alive()

@@ -30,8 +30,11 @@ def test_whatever_is_done_the_table_knows_what_is_there() -> None:
                 table.sweep(now, dice.randrange(4))
             case 4:
                 living = sorted(other for other, (_, until) in model.items() if until > now)
-                assert table.count("", now) == len(table) == len(living)
-                assert table.with_prefix("", now) == living
+                first = table.first(now)
+                assert len(table) == len(living)
+                limited = [(until, other) for other in living if (until := model[other][1]) != NEVER]
+                assert (first and first[1]) == (min(limited)[0] if limited else None)
+                assert first is None or model[first[0]][1] == first[1]
                 assert len(table._heap) <= 2 * len(table) + 130
             case _:
                 assert table.get(name, now) == (model[name][0] if alive else None)

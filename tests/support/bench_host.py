@@ -56,6 +56,7 @@ class BenchHost:
         *,
         progress: OnProgress | None = None,
         check: bool = True,
+        background_after: float | None = None,
     ) -> CallToolResult:
         assert not check
         self.called.append((name, dict(arguments or {})))

@@ -14,6 +14,9 @@ OPEN_PROPERTIES = frozenset({"_meta", "inputSchema", "outputSchema", "data"})
 EVERYWHERE = {"ClientCapabilities": "extensions", "ServerCapabilities": "extensions"}
 """Fields that Dovetail sends on every revision."""
 
+EXTENDED = {"SubscriptionFilter": "taskIds"}
+"""Fields that the tasks extension adds: a list of texts each."""
+
 FORGOTTEN = {"StringSchema": "pattern"}
 """Fields that a page shows (2025-11-25 client/elicitation) and no schema has; who does not know them loses nothing."""
 
@@ -32,6 +35,9 @@ class ClosedSchema(Official):
                 self.closed.definitions[name] = self._close(definition)
         for name, field in EVERYWHERE.items():
             self.closed.definitions[name]["properties"].setdefault(field, _ANY_OBJECTS)
+        for name, field in EXTENDED.items():
+            if name in self.closed.definitions:
+                self.closed.definitions[name]["properties"][field] = {"type": "array", "items": {"type": "string"}}
         for name, field in FORGOTTEN.items():
             properties = self.closed.definitions.get(name, {}).get("properties", {})
             if "default" in properties:

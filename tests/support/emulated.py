@@ -35,6 +35,24 @@ class _Screen(pyte.HistoryScreen):
     def write_process_input(self, data: str) -> None:
         self._reply(data)
 
+    def select_graphic_rendition(self, *attrs: int) -> None:
+        """pyte does not know dim text (SGR 2): it is kept as blinking text, which no program here writes."""
+        numbers, known = list(attrs), list[int]()
+        while numbers:
+            number = numbers.pop(0)
+            if number in (38, 48):  # a colour, whose numbers are no attributes
+                size = {5: 2, 2: 4}.get(numbers[0] if numbers else 0, 0)
+                known += [number, *numbers[:size]]
+                del numbers[:size]
+            else:
+                known += {2: [5], 22: [22, 25]}.get(number, [number])
+        super().select_graphic_rendition(*known)
+
+
+def emulated_screen(columns: int, lines: int, reply: Callable[[str], None] = lambda _: None) -> pyte.Screen:
+    """A screen as `Emulated` has; `reply` gets what a terminal answers to a program."""
+    return _Screen(columns, lines, reply)
+
 
 class Emulated:
     """A command in a terminal of a given size; `screen` is what stands there now, `transcript` what scrolled by too."""
@@ -59,6 +77,8 @@ class Emulated:
         self._screen = _Screen(columns, lines, lambda data: self.type(data))
         self._stream = pyte.ByteStream(self._screen)
         self.raw = b""
+        self.on_output: Callable[[], None] = lambda: None
+        """Called after each piece of output is on the screen."""
 
     def __enter__(self) -> Self:
         return self
@@ -69,6 +89,11 @@ class Emulated:
         self.process.wait()
         os.close(self._slave)
         os.close(self._master)
+
+    @property
+    def grid(self) -> pyte.Screen:
+        """The screen with colours and the cursor; dim text is marked as blinking."""
+        return self._screen
 
     @property
     def screen(self) -> str:
@@ -108,9 +133,12 @@ class Emulated:
         # A line that goes on may have been broken in a word, or at a blank.
         return text in self.screen or any(text in _EDGE.sub(joint, self.screen) for joint in ("", " "))
 
-    def until_last(self, text: str) -> str:
-        """Wait until the last line begins with a text: that is where the cursor is."""
-        return self.until_true(lambda: self.screen.rpartition("\n")[2].startswith(text), f"{text!r} as the last line")
+    def until_at_cursor(self, text: str) -> str:
+        """Wait until the line of the cursor begins with a text; a status line may stand below it."""
+        return self.until_true(lambda: self._cursor_line().startswith(text), f"{text!r} on the line of the cursor")
+
+    def _cursor_line(self) -> str:
+        return self._screen.display[self._screen.cursor.y]
 
     def until_gone(self, text: str) -> str:
         """Wait until a text does not stand on the screen."""
@@ -131,6 +159,13 @@ class Emulated:
         self.type(keys)
         return seen
 
+    def read_for(self, seconds: float) -> None:
+        """Show what the program writes in the next seconds."""
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            if not self._read(left) and self.process.poll() is not None:
+                return
+
     def end(self) -> int:
         """Wait until the program has ended; its exit code."""
         deadline = time.monotonic() + PATIENCE
@@ -150,6 +185,7 @@ class Emulated:
             return False
         self.raw += data
         self._stream.feed(data)
+        self.on_output()
         return bool(data)
 
 

@@ -76,7 +76,7 @@ async def serving(app: Asgi, sock: socket.socket | None = None, **uvicorn_option
     What is still open at the end has `timeout_graceful_shutdown` (here 2 s) to end by itself. An application that
     must know its address gets a socket that was bound before, which is closed in the end.
     """
-    given: dict[str, Any] = {"log_level": "critical", "timeout_graceful_shutdown": 2}
+    given: dict[str, Any] = {"log_level": "critical", "timeout_graceful_shutdown": 2, "ws": "websockets-sansio"}
     sock = sock or listening()
     server = _Prompt(uvicorn.Config(app, **{**given, **uvicorn_options}))
     task = asyncio.create_task(server.serve(sockets=[sock]))

@@ -8,10 +8,11 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,27 +24,49 @@ _ADDRESS = re.compile(r"serves MCP at http://([^/:;]+):(\d+)(/\S*);")
 
 
 class HttpProcess:
-    """`dovetail serve FILE` on a free port; its stderr goes to a file."""
+    """`dovetail serve FILE` on a free port, or on a given one; its stderr goes to a file."""
 
-    def __init__(self, file: str | Path, *options: str, command: Sequence[str | Path] | None = None) -> None:
+    def __init__(
+        self,
+        file: str | Path,
+        *options: str,
+        command: Sequence[str | Path] | None = None,
+        environment: Mapping[str, str] | None = None,
+        port: int = 0,
+    ) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
         self._open: list[Connection] = []
-        usual = [sys.executable, "-m", "dovetail.cli", "serve", file, "--port", "0", "--log-level", "warning"]
+        usual = [sys.executable, "-m", "dovetail.cli", "serve", file, "--port", str(port), "--log-level", "warning"]
         self.process = subprocess.Popen(
             [*map(str, command or usual), *options],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=self._errors,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]), **(environment or {})},
             start_new_session=True,
         )
         try:
-            found = eventually(lambda: _ADDRESS.search(self.stderr) or self.process.poll(), "the address is told")
-            assert isinstance(found, re.Match), self.stderr
-            self.host, self.port, self.path = found[1], int(found[2]), found[3]
+            self.host, self.port, self.path = self._address() if port == 0 else self._listening("127.0.0.1", port)
         except BaseException:
             self.kill()
             raise
+
+    def _address(self) -> tuple[str, int, str]:
+        found = eventually(lambda: _ADDRESS.search(self.stderr) or self.process.poll(), "the address is told")
+        assert isinstance(found, re.Match), self.stderr
+        return found[1], int(found[2]), found[3]
+
+    def _listening(self, host: str, port: int) -> tuple[str, int, str]:
+        """A server at a given port does not tell its address."""
+
+        def listens() -> bool:
+            assert self.process.poll() is None, self.stderr
+            with contextlib.suppress(OSError), socket.create_connection((host, port)):
+                return True
+            return False
+
+        eventually(listens, "the server listens")
+        return host, port, "/mcp"
 
     def __enter__(self) -> Self:
         return self
@@ -82,9 +105,10 @@ class HttpProcess:
         for connection in self._open:
             connection.drop()
 
-    def connect(self) -> Connection:
-        """A connection, closed with the process if nobody closes it before."""
-        connection = Connection(self.host, self.port, timeout=PATIENCE)
+    def connect(self, source: str | None = None) -> Connection:
+        """A connection, maybe from another loopback address, closed with the process if nobody closes it before."""
+        address = None if source is None else (source, 0)
+        connection = Connection(self.host, self.port, timeout=PATIENCE, source_address=address)
         self._open.append(connection)
         return connection
 
@@ -159,12 +183,24 @@ def _data(line: bytes) -> dict[str, Any] | None:
 class HttpCaller:
     """Speaks one revision by hand; each request has a connection of its own."""
 
-    def __init__(self, server: HttpProcess, revision: str = HANDSHAKE, capabilities: Any = None) -> None:
+    def __init__(
+        self,
+        server: HttpProcess,
+        revision: str = HANDSHAKE,
+        capabilities: Any = None,
+        *,
+        session: str = "",
+        source: str | None = None,
+        extra_headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """With a `session` that there is, no handshake is made; `source` is the address that it connects from."""
         self._server = server
         self.revision = revision
-        self.session = ""
+        self.session = session
+        self.source = source
+        self.extra_headers = dict(extra_headers or {})
         self._ids = 0
-        if revision != ENVELOPE:
+        if revision != ENVELOPE and not session:
             params = {
                 "protocolVersion": revision,
                 "capabilities": capabilities or {},
@@ -179,38 +215,42 @@ class HttpCaller:
     def headers(self, method: str = "", name: str = "") -> dict[str, str]:
         if self.revision == ENVELOPE:
             standard = {"mcp-protocol-version": ENVELOPE, "mcp-method": method}
-            return {**BOTH, **standard, **({"mcp-name": name} if name else {})}
-        return {**BOTH, **({"mcp-session-id": self.session} if self.session else {})}
+            return {**BOTH, **standard, **({"mcp-name": name} if name else {}), **self.extra_headers}
+        return {**BOTH, **({"mcp-session-id": self.session} if self.session else {}), **self.extra_headers}
 
     def post(self, message: Any, **more: str) -> Answer:
         params = message.get("params", {}) if isinstance(message, dict) else {}
         headers = self.headers(message.get("method", ""), params.get("name", ""))
-        connection = self._server.connect()
+        connection = self._server.connect(self.source)
         connection.request("POST", self._server.path, json.dumps(message), {**headers, **more})
         return Answer(connection)
 
-    def ask(self, method: str, params: dict[str, Any] | None = None) -> Answer:
+    def message(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+        """A request as this revision wants it."""
         self._ids += 1
         body = dict(params or {})
         if self.revision == ENVELOPE:
             body["_meta"] = {**ENVELOPE_META, **body.get("_meta", {})}
-        return self.post({"jsonrpc": "2.0", "id": self._ids, "method": method, "params": body})
+        return {"jsonrpc": "2.0", "id": self._ids, "method": method, "params": body}
+
+    def ask(self, method: str, params: dict[str, Any] | None = None) -> Answer:
+        return self.post(self.message(method, params))
 
     def call(self, name: str, /, **arguments: Any) -> Answer:
         """Call a tool, with progress."""
         meta = {"progressToken": 1}
         return self.ask("tools/call", {"name": name, "arguments": arguments, "_meta": meta})
 
-    def stream(self) -> Answer:
+    def stream(self, **more: str) -> Answer:
         """The stream for what belongs to no request."""
-        return self.get(self._server.path)
+        return self.get(self._server.path, **more)
 
-    def get(self, path: str) -> Answer:
-        connection = self._server.connect()
-        connection.request("GET", path, headers={**self.headers(), "accept": "text/event-stream"})
+    def get(self, path: str, **more: str) -> Answer:
+        connection = self._server.connect(self.source)
+        connection.request("GET", path, headers={**self.headers(), "accept": "text/event-stream", **more})
         return Answer(connection)
 
     def delete(self) -> Answer:
-        connection = self._server.connect()
+        connection = self._server.connect(self.source)
         connection.request("DELETE", self._server.path, headers=self.headers())
         return Answer(connection)

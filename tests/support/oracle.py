@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 from dovetail.protocol.envelope import SUBSCRIPTION_ID, VERSION
 from dovetail.protocol.revisions import NEWEST_HANDSHAKE, REVISIONS
+from tests.support import tasks_schema
 from tests.support.closed_schema import ClosedSchema, closed_schema, spec_folder
 
 Side = Literal["client", "server"]
@@ -217,6 +218,9 @@ class Oracle:
         yield from _unknown_members(body, "jsonrpc id method params" if is_request else "jsonrpc method params")
         method = body["method"]
         definition = schema.members(UNIONS[sender, is_request]).get(method)
+        if REVISIONS[revision].tasks == "extension" and method in tasks_schema.METHODS[sender]:
+            yield from self._judge_task_call(schema, body, is_request=is_request)
+            return
         if definition is None:
             if method not in self._extension_methods or (
                 is_request and sender == "server" and "ServerRequest" not in schema.definitions
@@ -228,6 +232,11 @@ class Oracle:
         whole = schema.describes(definition, "jsonrpc")
         part = body if whole else {name: body[name] for name in ("method", "params") if name in body}
         yield from schema.strict_problems(definition, part)
+
+    def _judge_task_call(self, schema: ClosedSchema, body: dict[str, Any], *, is_request: bool) -> Iterator[str]:
+        """Judge a call of the tasks extension, of which the official schema of the revision knows nothing."""
+        yield from schema.problems("RequestParams" if is_request else "NotificationParams", body.get("params"))
+        yield from tasks_schema.problems(body["method"], body.get("params"))
 
     def _judge_answer(self, sender: Side, body: dict[str, Any]) -> Iterator[str]:
         asked = self._asked.get((OTHER[sender], *_key(body.get("id"))))
@@ -278,13 +287,15 @@ class Oracle:
         outcome = body["result"].get("resultType", "complete") if REVISIONS[revision].result_type else "complete"
         if outcome == "input_required":
             yield from schema.strict_problems("InputRequiredResult", body["result"])
+        elif outcome == "task" and asked.method == "tools/call":
+            yield from tasks_schema.problems("CreateTaskResult", body["result"])
         elif outcome != "complete":
             if outcome not in self._result_types:
                 yield f"nobody announced the result type {outcome!r}"
+        elif REVISIONS[revision].tasks == "extension" and asked.method in tasks_schema.RESULTS:
+            yield from tasks_schema.problems(tasks_schema.RESULTS[asked.method], body["result"])
         elif definition is not None:
-            as_task = REVISIONS[revision].era == "handshake" and "task" in asked.params
-            name = "CreateTaskResult" if as_task else schema.result_of(definition)
-            yield from schema.strict_problems(name, body["result"])
+            yield from schema.strict_problems(_result_name(schema, definition, asked, body["result"]), body["result"])
 
     def _revision_of_request(self, sender: Side, method: str, params: dict[str, Any]) -> str:
         """The revision a request is made under: the one it names, or the one of the handshake."""
@@ -332,11 +343,23 @@ class Oracle:
         return None if self._spec is None else closed_schema(self._spec, revision)
 
 
+def _result_name(schema: ClosedSchema, request: str, asked: SentRequest, result: dict[str, Any]) -> str:
+    """The definition that a result has to keep to; on 2025-11-25 a request may ask for a task, and get one or not."""
+    if "task" in asked.params and "task" in result:
+        return "CreateTaskResult"
+    if asked.method == "tasks/result":
+        # The result of the original request: from a server that of a call, from a client that of one of two questions.
+        if asked.sender == "client":
+            return "CallToolResult"
+        return "ElicitResult" if "action" in result else "CreateMessageResult"
+    return schema.result_of(request)
+
+
 def _judge_progress(asked: SentRequest | None, params: dict[str, Any]) -> Iterator[str]:
     if asked is None:
         yield f"no request has the progress token {params.get('progressToken')!r}"
         return
-    if asked.answered:
+    if asked.answered and "task" not in asked.params:  # a token of a task is valid for all of its life
         yield "progress of a request that was answered"
     if not params.get("progress", 0) > asked.progress:
         yield f"progress did not grow: {params.get('progress')} after {asked.progress}"

@@ -22,7 +22,14 @@ from dovetail.transports.base import Receiver
 from tests.support.raw_http import BOTH, EVENTS, JSON, Answer, Line
 
 VERSION = "io.modelcontextprotocol/protocolVersion"
-NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+NAMED = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "tasks/get": "taskId",
+    "tasks/update": "taskId",
+    "tasks/cancel": "taskId",
+}
 WITHOUT_VERSION_HEADER = ("2024-11-05", "2025-03-26")
 ENVELOPE = "2026-07-28"
 
@@ -207,7 +214,10 @@ class RawSse(RawChannel):
     async def _deliver(self, line: bytes) -> None:
         async with await Line.to(self._url) as there:
             answer = await there.ask("POST", await self._endpoint, [("Content-Type", JSON)], line)
-            assert answer.status == 202, await answer.body()
+            body = await answer.body()
+            if answer.status != 202:
+                assert answer.status == 400, (answer.status, body)
+                self._receiver.received(body)
 
 
 class RawWebSocket(RawChannel):

@@ -114,7 +114,7 @@ class Restartable(ServerTarget):
         self.key = key or object()
         self.starts = 0
 
-    async def connect(self) -> Channel:
+    async def connect(self, max_message_bytes: int = 0) -> Channel:
         ours, theirs = memory_pair()
         server = self._servers[min(self.starts, len(self._servers) - 1)]
         self.starts += 1

@@ -35,9 +35,9 @@ class Applications:
             await send({"type": "websocket.close"})
 
     @contextlib.contextmanager
-    def mounted(self, app: Asgi):
+    def mounted(self, app: Asgi, name: str | None = None):
         """Serve an application for a while; yields its address, without the scheme."""
-        name = f"app{next(self._numbers)}"
+        name = name or f"app{next(self._numbers)}"
         self._mounted[name] = app
         try:
             yield f"{self.url.partition(':')[2]}/{name}"

@@ -99,9 +99,7 @@ class Listener(Oracle):
                 revision = self._revision_of_request(sender, method, params)
             except (TypeError, AttributeError):  # the terms of a peer that has no manners
                 revision = self._agreed or self._latest
-            asked = self._asked[sender, *_key(body["id"])] = SentRequest(sender, body, revision)
-            # Nobody here has tasks, so asking for one changes nothing (2025-11-25 tasks, "Task Support and Handling").
-            asked.params = {name: value for name, value in asked.params.items() if name != "task"}
+            self._asked[sender, *_key(body["id"])] = SentRequest(sender, body, revision)
         else:
             asked = self._asked.pop((OTHER[sender], *_key(body["id"])), None)
             if asked is not None and asked.method == "initialize" and isinstance(body.get("result"), dict):
@@ -153,7 +151,7 @@ class Processes:
         """Have the processes that are started from now on write."""
         path = os.environ.get("PYTHONPATH")
         os.environ["PYTHONPATH"] = os.pathsep.join([str(ASIDE), *([path] if path else [])])
-        os.environ["DOVETAIL_TRAFFIC"] = str(self._folder)
+        os.environ["PYTHON_DOVETAIL_TRAFFIC"] = str(self._folder)  # clients hand on what begins with PYTHON
 
     def note(self) -> None:
         """Take what was written since the last time; a line that is not at its end yet is left for later."""
@@ -212,13 +210,13 @@ class Traffic:
 
         @functools.wraps(begin)
         def begin_listened_to(
-            connection: Connection, sender: Any, service: Any, *, reader: Any = None, trace: Any = None
+            connection: Connection, sender: Any, service: Any, *, reader: Any = None, trace: Any = None, **others: Any
         ) -> None:
             side = _side(service)
             # What a connection without a reader sends goes through an HTTP application.
             if not self.deaf and side is not None and reader is not None:
                 trace = _both(Listener(self, side), trace)
-            begin(connection, sender, service, reader=reader, trace=trace)
+            begin(connection, sender, service, reader=reader, trace=trace, **others)
 
         Connection.__init__ = begin_listened_to  # pyright: ignore[reportAttributeAccessIssue]
 

@@ -1,16 +1,24 @@
-"""A server over HTTP whose tools the test controls: they wait, log, elicit, flood, and record how they ended."""
+"""A server over HTTP whose tools the test controls: they wait, log, elicit, flood, and record how they ended.
+
+With DOVETAIL_REPLICAS there are so many replicas of it, over a Redis of their own and behind nginx in round robin.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import itertools
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from dovetail import Context, Server
 from dovetail.server.http.asgi_app import AsgiApp
+from dovetail.server.http.http_session import HttpSession
+from dovetail.server.http.router import HttpRouter
 from tests.support.http import serving
 from tests.support.raw_http import Site
+from tests.support.replica_group import REPLICAS, behind_nginx, shared_stores
 
 
 class Workshop(Server):
@@ -18,6 +26,7 @@ class Workshop(Server):
 
     def __init__(self, **options: Any) -> None:
         super().__init__("workshop", **options)
+        self._options = options
         self.go = asyncio.Event()
         self.began: list[str] = []
         self.ended: list[str] = []
@@ -35,6 +44,12 @@ class Workshop(Server):
             self.tool(tool)
         self.resource("config://app")(lambda: "on")
         self.prompt(name="review")(lambda: "please")
+
+    def replica(self) -> Workshop:
+        """One more of the same, which shares what the test sees."""
+        made = type(self)(**self._options)
+        made.go, made.began, made.ended = self.go, self.began, self.ended
+        return made
 
     async def echo(self, text: str) -> str:
         return text
@@ -90,14 +105,62 @@ class Workshop(Server):
 
     async def ask(self, question: str, ctx: Context) -> str:
         answer = await ctx.elicit(question, str)
-        return f"{answer.action}: {answer.data}"
+        return f"{answer.action}: {answer.content}"
+
+
+class Endpoint:
+    """The application of a workshop, or those of all its replicas."""
+
+    def __init__(self, apps: Sequence[AsgiApp]) -> None:
+        self.apps = apps
+
+    @property
+    def router(self) -> HttpRouter:
+        """That of the only application."""
+        (app,) = self.apps
+        return app._router
+
+    def health(self) -> Counter[str]:
+        """The numbers of sessions and calls, of all replicas together: each counts the sessions that it has served."""
+        total = Counter[str]()
+        for app in self.apps:
+            health = app._router.health()
+            total.update(sessions=health["sessions"], calls=health["calls"])
+        return total
+
+    def live(self) -> list[HttpSession]:
+        """The copies of sessions at all replicas."""
+        return [session for app in self.apps for session in app._router.sessions.live()]
+
+    @property
+    def busy(self) -> bool:
+        """True if a stream of a session is open."""
+        return any(session.busy for session in self.live())
 
 
 @asynccontextmanager
-async def workshop(server: Workshop | None = None, **options: Any) -> AsyncIterator[tuple[Workshop, Site, AsgiApp]]:
-    """A workshop on a real uvicorn; nothing of it waits any more at the end."""
+async def deployed(build: Callable[[], Server], **options: Any) -> AsyncIterator[tuple[str, Endpoint]]:
+    """Serve a server on a real uvicorn, or its replicas; yields the address.
+
+    A test that gives a store is about that store, and has one server.
+    """
+    async with AsyncExitStack() as stack:
+        if not REPLICAS or options.get("store") is not None:
+            app = build().asgi(**options)
+            yield await stack.enter_async_context(serving(app)), Endpoint([app])
+        else:
+            stores = await stack.enter_async_context(shared_stores())
+            options.pop("store", None)
+            apps = [build().asgi(store=store, **options) for store in stores]
+            urls = [await stack.enter_async_context(serving(app)) for app in apps]
+            yield stack.enter_context(behind_nginx(urls)).url, Endpoint(apps)
+
+
+@asynccontextmanager
+async def workshop(server: Workshop | None = None, **options: Any) -> AsyncIterator[tuple[Workshop, Site, Endpoint]]:
+    """A workshop, or its replicas; nothing of it waits any more at the end."""
     server = server or Workshop()
-    endpoint = server.asgi(**options)
-    async with serving(endpoint) as url, Site(url) as site:
+    replicas = itertools.chain([server], (server.replica() for _ in range(REPLICAS)))
+    async with deployed(lambda: next(replicas), **options) as (url, endpoint), Site(url) as site:
         yield server, site, endpoint
         server.go.set()

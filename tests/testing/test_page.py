@@ -14,7 +14,7 @@ def test_the_tests_of_the_page_pass(tmp_path: Path) -> None:
     for name, code, _ in blocks(PAGE.read_text()):
         if name is not None:
             folder.write(name, code)
-    count = len(REVISIONS) + 7
+    count = len(REVISIONS) + 9
     folder.passes(count, "--mcp-update")
     assert (tmp_path / "snapshots" / "test_interface.test_interface.json").exists()
     assert (tmp_path / "transcripts" / "price.jsonl").exists()

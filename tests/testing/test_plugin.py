@@ -323,3 +323,62 @@ def test_the_plugin_imports_nothing_heavy() -> None:
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout.split() == ["dovetail", "dovetail.testing", "dovetail.testing.plugin"]
+
+
+CLOCK = """
+import asyncio
+from dovetail import Server
+
+server = Server("slow")
+
+@server.tool(timeout=7200)
+async def wait(seconds: float) -> str:
+    await asyncio.sleep(seconds)
+    return "done"
+"""
+
+
+def test_a_test_with_a_clock_skips_time(folder: Folder) -> None:
+    folder.write("slow.py", CLOCK)
+    folder.write(
+        "test_slow.py",
+        """
+import asyncio
+import pytest
+from slow import server
+
+pytestmark = pytest.mark.mcp(server, timeout=None)
+
+async def test_until(mcp_client, mcp_clock):
+    assert (await mcp_clock.until(mcp_client.call("wait", seconds=3600))).text == "done"
+
+async def test_advance(mcp_clock, mcp_client):
+    call = asyncio.create_task(mcp_client.call("wait", seconds=10_000, check=False))
+    await mcp_clock.advance(7000)
+    assert not call.done()
+    await mcp_clock.advance(300)
+    assert "did not finish within 7200 s" in call.result().text
+
+async def test_without_a_client(mcp_clock):
+    await mcp_clock.advance(3600)
+""",
+    )
+    folder.passes(3)
+
+
+def test_a_clock_is_for_async_tests_of_servers_in_the_process(folder: Folder) -> None:
+    folder.write("slow.py", CLOCK)
+    folder.write(
+        "test_slow.py",
+        """
+import pytest
+
+def test_plain(mcp_clock): ...
+
+@pytest.mark.mcp("python server.py")
+async def test_elsewhere(mcp_clock): ...
+""",
+    )
+    said = folder.fails()
+    assert "mcp_clock is for `async def` tests" in said
+    assert "mcp_clock is for servers in this process, as `Server` objects, not for 'python server.py'" in said

@@ -253,3 +253,26 @@ class TestClosing:
                 await server.until(lambda: server.of("POST"))
                 serving = set(server._tasks)
             await nothing_left(before | serving)
+
+
+@pytest.mark.attack("L17")
+async def test_the_body_of_an_accepted_post_is_not_read_without_end():
+    sent = 0
+
+    async def endless(asked: RecordedRequest, line: ResponseWriter) -> None:
+        nonlocal sent
+        await line.send(b"HTTP/1.1 202 X\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\n")
+        async with asyncio.timeout(20):
+            while not line.writer.transport.is_closing() and sent < 200_000_000:
+                await line.send(b"x" * 65_536)
+                sent += 65_536
+                await asyncio.sleep(0)
+        await server.stream.event(reply(asked.id, n=1))
+
+    async with Old() as server, connected(server) as (channel, ear):
+        server.post = endless
+        channel.send(request(1))
+        await ear.count(1)
+    assert ear.messages == [reply(1, n=1)]
+    # What the sockets hold, and what one read takes, besides the bound itself.
+    assert sent < 20_000_000

@@ -75,6 +75,7 @@ class TestWriting:
         await settled()
         pipe.close(pipe.reading)
         await asyncio.wait_for(waiting, PATIENCE)
+        await sink.finish()
 
     async def test_finishing_waits_for_a_bounded_time(
         self, kind: type[Sink], pipe: Pipe, monkeypatch: pytest.MonkeyPatch
@@ -86,6 +87,8 @@ class TestWriting:
             await sink.finish()
         sink.send(b"too late")
         pipe.close(pipe.reading)
+        # A thread that still writes would write to the pipe of the next test, which may get the same descriptor.
+        await until(lambda: all(thread.name != "dovetail-write" for thread in threading.enumerate()))
 
     async def test_lines_of_one_turn_of_the_loop_are_written_together(self, kind: type[Sink], pipe: Pipe) -> None:
         sink = kind(pipe.writing, lambda reason: None)

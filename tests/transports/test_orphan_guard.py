@@ -43,7 +43,7 @@ def abandon(guard: OrphanGuard) -> None:
 
 
 def watch(process: subprocess.Popen[bytes]) -> OrphanGuard:
-    guard = OrphanGuard.watch(process.pid)
+    guard = OrphanGuard.watch(process.pid, "none")
     assert guard is not None
     return guard
 

@@ -56,7 +56,7 @@ def test_print_goes_to_stderr_while_the_channel_is_open() -> None:
         print("before")
         channel = StdioChannel()
         channel.open(Echo(channel))
-        print("printed")
+        print("printed", flush=True)
         os.write(1, b"written\\n")
         subprocess.run(["/bin/echo", "child"])
         channel.send(b"message")
@@ -65,7 +65,10 @@ def test_print_goes_to_stderr_while_the_channel_is_open() -> None:
     """
     done = run(code)
     assert done.stdout == b"before\nmessage\nafter\n"
-    assert done.stderr == b"printed\nwritten\nchild\n"
+    note, *printed = done.stderr.decode().splitlines()
+    assert note.startswith("note: <string>:")
+    assert note.endswith(" prints to stdout, which carries messages; prints go to stderr.")
+    assert printed == ["printed", "written", "child"]
 
 
 def test_stdin_is_empty_while_the_channel_is_open() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from dovetail.userdata.private_file import (
     FileUnusable,
+    check_private_folder,
     create_private,
     file_lock,
     read_file,
@@ -125,3 +126,19 @@ def test_turns_between_threads(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert most == [1]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX's")
+def test_a_folder_that_others_can_use_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "private"
+    with pytest.raises(FileUnusable, match="cannot be used"):
+        check_private_folder(folder)
+    folder.mkdir(mode=0o700)
+    check_private_folder(folder)
+    link = tmp_path / "link"
+    link.symlink_to(folder)
+    with pytest.raises(FileUnusable, match="is not private"):
+        check_private_folder(link)
+    folder.chmod(0o750)
+    with pytest.raises(FileUnusable, match="is not private"):
+        check_private_folder(folder)

@@ -52,7 +52,7 @@ def test_empty_lines_are_nothing():
 
 def test_a_line_of_the_limit_is_taken_and_one_byte_more_is_too_long():
     assert split(b"x" * LIMIT + b"\n") == [b"x" * LIMIT]
-    assert split(b"x" * (LIMIT + 1) + b"\n") == [TooLong(LIMIT + 1, b"x" * (LIMIT + 1), b"x" * (LIMIT + 1))]
+    assert split(b"x" * (LIMIT + 1) + b"\n") == [TooLong(LIMIT + 1, b"x" * (LIMIT + 1), b"x" * (LIMIT + 1), LIMIT)]
 
 
 def test_after_a_line_that_is_too_long_the_next_one_is_read():
@@ -63,11 +63,11 @@ def test_of_a_line_that_is_too_long_both_ends_are_kept():
     body = bytes(range(32, 127)) * 100
     for chunks in ([body + b"\n"], cut(body + b"\n", list(range(0, 9500, 37)))):
         (line,) = split(*chunks, limit=1000)
-        assert line == TooLong(len(body), body[:512], body[-512:])
+        assert line == TooLong(len(body), body[:512], body[-512:], 1000)
 
 
 def test_a_stream_may_end_within_a_line_that_is_too_long():
-    assert split(b"z" * 30) == [TooLong(30, b"z" * 30, b"z" * 30)]
+    assert split(b"z" * 30) == [TooLong(30, b"z" * 30, b"z" * 30, LIMIT)]
 
 
 @given(streams, st.lists(st.integers(0, 10_000), max_size=8))
@@ -81,7 +81,7 @@ def test_the_lines_are_those_between_newlines(stream: bytes):
     expected: list[bytes | TooLong] = []
     for line in stream.split(b"\n"):
         if len(line) > LIMIT:
-            expected.append(TooLong(len(line), line[:512], line[-512:]))
+            expected.append(TooLong(len(line), line[:512], line[-512:], LIMIT))
         elif bare := line.removesuffix(b"\r"):
             expected.append(bare)
     assert split(stream) == expected

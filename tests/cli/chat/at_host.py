@@ -11,7 +11,7 @@ from tests.cli.invoke import COMMAND, DESK, environment
 from tests.support.emulated import Emulated
 
 YOU = "you>"
-ENTER, DOWN = "\r", "\x1b[B"
+ENTER, DOWN, UP, RIGHT, ESC = "\r", "\x1b[B", "\x1b[A", "\x1b[C", "\x1b"
 CTRL_C, CTRL_D, CTRL_S = "\x03", "\x04", "\x13"
 CLEAR = "\x1b>" + "\x15\x7f" * 12
 """To the end of an editor, then every line away."""
@@ -42,7 +42,14 @@ class AtHost(Emulated):
     """The application with the desk as its server, in a folder of its own."""
 
     def __init__(
-        self, folder: Path, *words: str, model: bool = True, server: str = DESK, launch: bool = True, **env: str
+        self,
+        folder: Path,
+        *words: str,
+        model: bool = True,
+        server: str = DESK,
+        launch: bool = True,
+        dumb: bool = False,
+        **env: str,
     ) -> None:
         self.folder = folder
         self.notes = folder / "notes"
@@ -53,12 +60,18 @@ class AtHost(Emulated):
         options += ["--model", f"scripted:{folder / 'talk.json'}"] if model else []
         options += ["--launch", "desk"] if launch else []
         settings = {"XDG_CONFIG_HOME": str(folder / "user"), "HOME": str(folder), "DOVETAIL_KEYRING": "off"}
-        command = [*COMMAND, "host", *options, *words]
+        command = [*(["/usr/bin/env", "TERM=dumb"] if dumb else []), *COMMAND, "host", *options, *words]
         super().__init__(command, environment(**{**settings, **env}))
 
     def until_prompt(self) -> str:
         """Wait until the person can say something, and has typed nothing yet."""
-        return self.until_true(lambda: self.screen.rpartition("\n")[2] == YOU, "an empty prompt")
+        return self.until_true(lambda: self.last_line == YOU, "an empty prompt")
+
+    @property
+    def last_line(self) -> str:
+        """The last line above the status line."""
+        above, _, last = self.screen.rpartition("\n")
+        return above.rstrip().rpartition("\n")[2] if "servers ready" in last else last
 
     def ready(self) -> None:
         """Wait until the server is there, and the program for the person."""

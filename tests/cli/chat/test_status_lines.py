@@ -38,7 +38,19 @@ def status(**fields: Any) -> HostEvent:
 def test_a_change_of_state_is_told_once() -> None:
     ready = status(state="ready", tools=2, revision="r")
     assert told(status(state="starting"), ready, ready) == "+ desk is ready: 2 tools, revision r\n"
-    assert told(status(state="failed", error="gone\nfor good")) == "! desk failed: gone\\u000afor good\n"
+    assert told(status(state="failed", error="gone\nfor good\x1b[2J")) == (
+        "! desk is not running: gone\n  | for good\\u001b[2J\n"
+    )
+
+
+def test_the_error_of_a_server_that_is_restarted_again_and_again_is_told_once() -> None:
+    attempt = [status(state="starting"), status(state="waiting", error="exited with code 2:\nno KEY")]
+    failed = status(state="failed", error="exited with code 2:\nno KEY; it was given up after 5 failures in a row")
+    assert told(*attempt * 4, status(state="starting"), failed) == (
+        "! desk is not running and will be restarted: exited with code 2:\n"
+        "  | no KEY\n"
+        "! desk is not running: it was given up after 5 failures in a row\n"
+    )
 
 
 def test_a_flood_is_one_line() -> None:

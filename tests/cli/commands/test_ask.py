@@ -54,6 +54,12 @@ def test_the_answer_is_on_stdout_and_nothing_else(folder: Path) -> None:
     assert "Let me see." in done.err and "desk: add" in done.err
 
 
+def test_the_answer_goes_to_a_file_and_quiet_leaves_only_errors(folder: Path) -> None:
+    file = folder / "answer.txt"
+    done = ask(folder, "add it up", "--launch", "desk", "--allow", "desk__add", "-q", "-o", str(file))
+    assert (done.code, done.out, done.err, file.read_text()) == (0, "", "", "It is done.\n")
+
+
 def test_json_output_has_the_answer_and_the_calls(folder: Path) -> None:
     done = ask(folder, "add it up", "--launch", "desk", "--allow", "desk__a*", "--format", "json")
     call = {"server": "desk", "tool": "add", "arguments": {"a": 40, "b": 2}, "refused": False, "isError": False}
@@ -64,7 +70,7 @@ def test_json_output_has_the_answer_and_the_calls(folder: Path) -> None:
 def test_what_would_be_asked_is_refused(rules: tuple[str, ...], folder: Path) -> None:
     done = ask(folder, "add it up", "--launch", "desk", "--format", "json", *rules)
     assert [call["refused"] for call in done.result["calls"]] == [True]
-    assert "add was refused" in done.err and "ask the person" not in done.err
+    assert "add was refused" in done.err and "ask the user" not in done.err
 
 
 def test_a_refusal_says_which_option_would_help(folder: Path) -> None:
@@ -178,15 +184,15 @@ def test_nowhere_to_put_the_answer(folder: Path) -> None:
 def test_a_person_is_asked_who_wants_to_be(folder: Path) -> None:
     command = [sys.executable, "-m", "dovetail.cli", *words(folder, "add it up", "--interactive")]
     with Emulated(command, environment(XDG_CONFIG_HOME=str(folder / "user"), HOME=str(folder))) as terminal:
-        terminal.until("May desk be started?", "because…:")
+        terminal.until('May "desk" be started?', "because…:")
         terminal.type("y\r")
-        terminal.until("May the tool add of desk be called?")
-        terminal.until_last("  [w] no, because…:")
+        terminal.until('May the tool "add" of "desk" be called?')
+        terminal.until_at_cursor("  [n] no  [w] no, because…:")
         terminal.type("e\r")
         terminal.answer("  | ", '{"a": 1}\r')
         terminal.type(".\r")
         terminal.until("arguments, edited:")
-        terminal.until_last("  [w] no, because…:")
+        terminal.until_at_cursor("  [n] no  [w] no, because…:")
         terminal.type("y\r")
         terminal.until("It is done.")
         assert terminal.end() == 0

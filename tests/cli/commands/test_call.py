@@ -170,7 +170,7 @@ def test_env_and_cwd_reach_the_server(tmp_path: Path) -> None:
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 def test_an_interrupt_cancels_the_call_at_the_server(revision: str, tmp_path: Path) -> None:
     notes = tmp_path / "notes"
-    words = ["call", DESK, "sleep", "--revision", revision, "--format", "json", "--timeout", "0"]
+    words = ["call", DESK, "sleep", "--revision", revision, "--format", "json", "--timeout", "0", "--inherit-env"]
     command = subprocess.Popen(
         [*COMMAND, *words],
         stdin=subprocess.DEVNULL,
@@ -193,3 +193,18 @@ def test_a_reader_that_leaves_is_no_error() -> None:
         ["bash", "-c", f"set -o pipefail; {words} | true"], env=environment(), capture_output=True, timeout=60
     )
     assert done.returncode == 0 and b"Traceback" not in done.stderr
+
+
+def test_the_server_inherits_a_variable_that_programs_do_not_need_only_on_request(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    words = ["call", DESK, "sleep", "--timeout", "0.5"]
+    dovetail(*words, DESK_NOTES=str(notes))
+    assert not notes.exists()
+    dovetail(*words, "--inherit-env", DESK_NOTES=str(notes))
+    assert notes.read_text()
+
+
+def test_a_result_above_the_limit_names_the_option() -> None:
+    done = dovetail("call", DESK, "say", "text=" + "x" * 5000, "--max-message-bytes", "5000")
+    assert done.code == 5
+    assert "max_message_bytes" in done.err

@@ -1,14 +1,16 @@
 """`dovetail lock` with servers that change between one look and the next."""
 
 import json
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
-from dovetail.host.config.reader import read_config
+from dovetail.config.reader import read_config
 from dovetail.policy.approvals import Approvals
 from dovetail.policy.audit.verify import verify
+from dovetail.policy.launch_files import resolve_launch
 from tests.cli.invoke import Done, dovetail
 
 SERVER = """
@@ -85,7 +87,7 @@ def test_nothing_starts_that_was_not_approved(shop: Shop) -> None:
     assert not (shop.folder / "mcp.lock").exists()
     (entry,) = read_config(shop.folder / "mcp.json").entries
     assert entry.spec is not None
-    Approvals(shop.home).approve("shop", entry.spec)
+    Approvals(shop.home).approve("shop", resolve_launch(entry.spec, os.environ))
     assert shop.lock().code == 0
 
 

@@ -15,6 +15,7 @@ import pytest
 from tests.cli.invoke import AtTerminal, Done, dovetail
 from tests.client.rotating import Rotating
 from tests.client.site import modern
+from tests.transports.http.handmade import RecordedRequest, ResponseWriter, ScriptedHttpServer
 
 BROWSER = "#!{python}\nimport sys, urllib.request\nurllib.request.urlopen(sys.argv[1]).read()\n"
 
@@ -192,6 +193,21 @@ async def test_a_login_without_a_user_fails(desk: Desk) -> None:
     async with Rotating() as server:
         done = await desk.does("login", server.url, "--format", "json")
         assert (done.code, done.error["code"]) == (3, "unauthorized")
+
+
+async def test_a_login_at_a_server_that_offers_none_says_how_to_give_a_token(desk: Desk) -> None:
+    async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
+        if asked.method == "POST" and asked.path == "/mcp":
+            await line.answer(401, b'{"error": "no credentials were provided"}', "application/json")
+        else:
+            await line.answer(404)
+
+    async with ScriptedHttpServer(script) as site:
+        for done in (await desk.logs_in(site.url), await desk.does("list", site.url)):
+            assert done.code == 3
+            assert "no credentials were provided" in done.err
+            assert "--token-env or --header" in done.err
+            assert "registration" not in done.err
 
 
 async def test_a_server_that_wants_no_login(desk: Desk) -> None:

@@ -1,5 +1,6 @@
 """`dovetail serve`: the same files as `run`, over HTTP or at a Unix socket."""
 
+import http.client
 import json
 import signal
 import socket
@@ -11,7 +12,7 @@ from dovetail.cli.options.candidates import FILES, candidates
 from tests.cli.invoke import COMMAND, DESK, AtTerminal, dovetail
 from tests.support.http import listening
 from tests.support.http_process import HttpProcess
-from tests.support.raw import ENVELOPE, ENVELOPE_META, PATIENCE, eventually
+from tests.support.raw import ENVELOPE, ENVELOPE_META, PATIENCE, alive, children, eventually
 
 SERVER = """
 from dovetail import Server
@@ -81,6 +82,29 @@ def test_sessions_survive_a_restart_with_a_store(tmp_path: Path) -> None:
         assert client.call("version").status == 200
 
 
+def test_the_store_is_given_by_url_or_by_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write(tmp_path / "one.py", SERVER.format(name="server", version="1"))
+    named, unused = tmp_path / "named.sqlite", tmp_path / "unused.sqlite"
+    monkeypatch.setenv("DOVETAIL_STORE", f"sqlite://{named}")
+    with served(file) as server:
+        assert server.client().session and named.exists()
+    monkeypatch.setenv("DOVETAIL_STORE", str(unused))
+    with served(file, "--store", "memory:") as server:
+        assert server.client().session and not unused.exists(), "an option wins"
+
+
+@pytest.mark.parametrize("more", [(), ("--workers", "2"), ("--reload",)])
+def test_a_mistyped_url_of_a_store_is_one_line_without_its_password(more: tuple[str, ...]) -> None:
+    done = dovetail("serve", DESK, "--port", "0", "--store", "reddis://:sesame@localhost", *more)
+    assert (done.code, done.err) == (1, "dovetail: There is no store with the scheme reddis: did you mean redis:?\n")
+
+
+def test_workers_do_not_start_with_a_store_in_memory() -> None:
+    done = dovetail("serve", DESK, "--port", "0", "--workers", "2", "--store", "memory:")
+    line = "dovetail: Workers cannot share a store in memory; give a file or Redis, or no store at all\n"
+    assert (done.code, done.err) == (1, line)
+
+
 def test_requests_are_logged_with_their_ids(tmp_path: Path) -> None:
     file = write(
         tmp_path / "one.py",
@@ -95,9 +119,9 @@ def test_requests_are_logged_with_their_ids(tmp_path: Path) -> None:
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
         assert client.post(message, **{"x-request-id": "mine"}).header("x-request-id") == "mine"
         eventually(lambda: "request=mine" in server.stderr, "the line is there")
-        inside, line = (one for one in server.complaints if "[mine]" in one)
+        inside, line = (one for one in server.complaints if "mine" in one)
         assert inside.endswith("INFO root [mine] inside")
-        assert "INFO dovetail.http [mine] POST /mcp tools/call version 200 " in line
+        assert "INFO dovetail.http POST /mcp tools/call version 200 " in line and line.count("mine") == 1
         assert not any("uvicorn" in one for one in server.complaints)
     with served(file) as server:  # which logs warnings only
         assert version(server) == "1" and server.complaints == []
@@ -164,7 +188,7 @@ def test_a_port_that_is_taken() -> None:
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
-        ("ser", ["serve"]),
+        ("ser", ["serve", "servers"]),
         ("serve ", [FILES]),
         ("serve x --sto", ["--store"]),
         ("serve x --store ", [FILES]),
@@ -176,3 +200,117 @@ def test_a_port_that_is_taken() -> None:
 )
 def test_options_of_serve_are_completed(line: str, offered: list[str]) -> None:
     assert candidates(line.split(" ")) == offered
+
+
+class Reloading(HttpProcess):
+    """A server under `serve --reload`, and the file that it is made of."""
+
+    def __init__(self, file: Path, *options: str) -> None:
+        self.file = file
+        self.change("1")
+        super().__init__(file, "--reload", *options)
+
+    def change(self, version: str, more: str = "") -> None:
+        # Replaced in one step: a scan in between must not see an empty file.
+        replacement = write(self.file.with_suffix(".new"), SERVER.format(name="server", version=version) + more)
+        replacement.replace(self.file)
+
+    def until_told(self, text: str, times: int = 1) -> None:
+        eventually(lambda: self.stderr.count(text) == times, f"{text!r} in {self.stderr}")
+
+
+@pytest.mark.slow
+def test_a_session_goes_on_in_the_new_version(tmp_path: Path) -> None:
+    with Reloading(tmp_path / "server.py") as server:
+        client = server.client()
+        assert client.session
+
+        def answered() -> str:
+            [answer] = client.call("version").messages()
+            assert "result" in answer, (answer, server.stderr)
+            return answer["result"]["content"][0]["text"]
+
+        assert answered() == "1"
+        server.change("2")
+        server.until_told("dovetail: reloaded")
+        assert answered() == "2" and version(server) == "2"
+        server.change("3")
+        server.until_told("dovetail: reloaded", 2)
+        assert answered() == "3"
+        server.signal(signal.SIGTERM)
+        assert server.wait() == 0
+        assert "Traceback" not in server.stderr
+
+
+def test_a_client_is_notified_after_a_reload_over_http(tmp_path: Path) -> None:
+    with Reloading(tmp_path / "server.py") as server:
+        client = server.client()
+        server.change("2")
+        server.until_told("dovetail: reloaded")
+        stream = client.stream()
+        assert stream.message()["method"] == "notifications/tools/list_changed"
+        stream.close()
+
+
+@pytest.mark.slow
+def test_the_old_version_goes_on_while_the_new_one_does_not_load(tmp_path: Path) -> None:
+    with Reloading(tmp_path / "server.py") as server:
+        write(server.file, "def broken(:\n")
+        server.until_told("not reloaded: ")
+        assert version(server) == "1"
+        server.change("2", "\nraise SystemExit('not today')\n")
+        server.until_told("the previous version goes on")
+        assert version(server) == "1" and "not today" in server.stderr
+        server.change("3")
+        server.until_told("dovetail: reloaded")
+        assert version(server) == "3"
+
+
+def test_without_a_version_that_loads_clients_are_told(tmp_path: Path) -> None:
+    file = write(tmp_path / "server.py", "raise SystemExit('not today')\n")
+    with listening() as sock:
+        port = sock.getsockname()[1]
+    with AtTerminal("serve", str(file), "--reload", "--port", str(port)) as terminal:
+        terminal.until("waiting for a change")
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+        connection.request("POST", "/mcp", b"{}", {"content-type": "application/json"})
+        response = connection.getresponse()
+        assert response.status == 503 and "does not start" in json.loads(response.read())["error"]["message"]
+        write(file, SERVER.format(name="server", version="1"))
+        terminal.until(f"server serves MCP at http://127.0.0.1:{port}/mcp; Ctrl-C ends it.")
+        terminal.interrupt()
+        code, rest = terminal.end()
+        assert code == 0 and "Traceback" not in rest
+
+
+def test_nothing_is_left_of_a_reloading_server_that_was_killed(tmp_path: Path) -> None:
+    with Reloading(tmp_path / "server.py") as server:
+        assert version(server) == "1"
+        started = list(children(server.process.pid))
+        assert started
+        server.signal(signal.SIGKILL)
+        server.wait()
+        eventually(lambda: not any(map(alive, started)), "the child has ended")
+
+
+def test_another_folder_can_be_watched(tmp_path: Path) -> None:
+    package = tmp_path / "lib"
+    package.mkdir()
+    (tmp_path / "app").mkdir()
+    with Reloading(tmp_path / "app" / "server.py", "--reload-dir", str(package)) as server:
+        write(package / "wording.py", "x = 1\n")
+        server.until_told("dovetail: wording.py changed: reloading")
+        server.until_told("dovetail: reloaded")
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--reload", "--unix", "x.sock"], "--reload needs HTTP: add --http"),
+        (["--reload", "--workers", "2"], "--reload runs one process"),
+        (["--reload-dir", "nowhere"], "'nowhere' is not a folder"),
+    ],
+)
+def test_options_that_do_not_fit_a_reload_are_refused(words: list[str], complaint: str) -> None:
+    done = dovetail("serve", DESK, *words)
+    assert done.code == 1 and complaint in done.err

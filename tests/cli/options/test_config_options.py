@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from dovetail.client.auth.token_store import default_tokens
-from dovetail.host.config.reader import read_config
-from dovetail.host.entries import ServerEntry
+from dovetail.config.entries import ServerEntry
+from dovetail.config.launch_spec import LaunchSpec
+from dovetail.config.reader import read_config
 from dovetail.host.secrets import PURPOSE, Secrets
-from dovetail.policy.launch import LaunchSpec
 from tests.cli.invoke import AtTerminal, Done, dovetail
 from tests.host.hosting import PROGRAMS
 from tests.support.keyring import ABSENT, desktop
@@ -99,7 +99,7 @@ class TestAdd:
     def test_the_file_of_the_folder_goes_first_and_keeps_its_looks(self, place: Place) -> None:
         file = place.put(place.project / "mcp.json", '{\n\t// mine\n\t"servers": {}\n}\n')
         result = place.run("add", "a", "wss://h/", "--format", "json").result
-        assert result == {"file": str(file), "key": "a", "problem": None}
+        assert result == {"file": str(file), "key": "a", "problem": None, "stored": []}
         assert file.read_text() == (
             '{\n\t// mine\n\t"servers": {\n\t\t"a": {\n\t\t\t"type": "ws",\n\t\t\t"url": "wss://h/"\n\t\t}\n\t}\n}\n'
         )

@@ -104,7 +104,7 @@ def test_a_person_answers_for_a_model_only_when_they_offered_to() -> None:
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_ctrl_c_cancels_the_call_and_reaches_the_server(revision: str, tmp_path: Path) -> None:
     notes = tmp_path / "notes"
-    with AtTerminal("call", DESK, "sleep", "--revision", revision, DESK_NOTES=str(notes)) as terminal:
+    with AtTerminal("call", DESK, "sleep", "--revision", revision, "--inherit-env", DESK_NOTES=str(notes)) as terminal:
         terminal.until("sleeping")
         terminal.interrupt()
         code, seen = terminal.end()
@@ -136,7 +136,7 @@ def test_progress_is_a_bar_that_goes_away() -> None:
         assert re.search(r"\[######-+\]  25% step 1", seen)
         code, rest = terminal.end()
         assert code == 0
-        assert rest.rpartition("\x1b[K")[2] == "counted\n"
+        assert rest.rpartition("\x1b[J")[2] == "counted\n"
 
 
 def test_progress_is_not_drawn_where_nobody_looks() -> None:

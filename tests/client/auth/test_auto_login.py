@@ -157,6 +157,35 @@ class TestNobodyThere:
             assert [asked.path for asked in server.asked] == ["/mcp"]
             assert user.kept == []
 
+    @pytest.mark.parametrize("challenge", [None, "Bearer"])
+    @pytest.mark.parametrize("mode", ["never", "browser"])
+    async def test_a_server_without_an_authorization_server_wants_a_token(
+        self, mode: str, challenge: str | None, user: User, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        user.sits_down()
+        monkeypatch.setenv("DOVETAIL_LOGIN", mode)
+
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
+            if asked.method == "POST" and asked.path == "/mcp":
+                said = b'{"error": "no \\u001b[31mAtlassian credentials ' + b"x" * 5000 + b'"}'
+                given = {} if challenge is None else {"www_authenticate": challenge}
+                await line.answer(401, said, "application/json", **given)
+            else:
+                await line.answer(404)
+
+        async with ScriptedHttpServer(script) as site:
+            with pytest.raises(HttpStatus) as caught:
+                await Client(site.url).open()
+        text = str(caught.value)
+        assert text.startswith(f"{site.url} answered 401 Unauthorized: ")
+        assert "Atlassian credentials" in text
+        assert "dovetail login" not in text
+        assert text.endswith(
+            "(it wants credentials: give a token with auth= or a header with headers=, "
+            "on the command line with --token-env or --header)"
+        )
+        assert "\x1b" not in text and len(text) < 600
+
     async def test_a_login_that_has_ended(self, user: User) -> None:
         user.leaves()
         async with Rotating() as server:

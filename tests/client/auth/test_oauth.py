@@ -292,7 +292,7 @@ class TestRefusals:
 
     async def test_a_client_without_credentials_is_told(self):
         async with Protected() as server:
-            with pytest.raises(HttpStatus, match="it wants credentials: see auth="):
+            with pytest.raises(HttpStatus, match="it wants credentials: give a token with auth="):
                 await Client(server.url, auth=False).open()
 
     @pytest.mark.parametrize(

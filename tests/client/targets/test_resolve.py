@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import logging
 import socket
 import sys
@@ -10,11 +11,14 @@ from typing import Any
 
 import pytest
 
+from dovetail.client.targets.addresses import address_url
 from dovetail.client.targets.command import CommandTarget
-from dovetail.client.targets.http import HttpTarget, WebSocketTarget
+from dovetail.client.targets.http import HttpSettings, HttpTarget, WebSocketTarget
 from dovetail.client.targets.memory import ChannelTarget, MemoryTarget
+from dovetail.client.targets.python_files import with_this_interpreter
 from dovetail.client.targets.resolve import resolve_target
 from dovetail.client.targets.sockets import TcpTarget, UnixTarget
+from dovetail.config.reader import read_config
 from dovetail.protocol.errors import ConnectionLost, LocalError
 from dovetail.transports.base import Channel
 from dovetail.transports.memory import MemoryChannel, memory_pair
@@ -27,8 +31,8 @@ class TestFinding:
     @pytest.mark.parametrize(
         ("target", "words"),
         [
-            ("python server.py", ("python", "server.py")),
-            ('  python "my server.py" --x=1', ("python", "my server.py", "--x=1")),
+            ("node server.js", ("node", "server.js")),
+            ('  node "my server.js" --x=1', ("node", "my server.js", "--x=1")),
             (["python", "my server.py"], ("python", "my server.py")),
             (("python",), ("python",)),
             ([Path("/usr/bin/python"), "-m", "x"], ("/usr/bin/python", "-m", "x")),
@@ -106,10 +110,136 @@ class TestFinding:
     def test_a_url_may_be_an_argument(self):
         assert isinstance(resolve_target("fetch https://example.com", None, None), CommandTarget)
 
-    @pytest.mark.parametrize("target", [5, None, b"python", {"command": "python"}, ["python", 5], Path("x.py")])
+    @pytest.mark.parametrize("target", [5, None, b"python", {"command": "python"}, ["python", 5]])
     def test_anything_else_is_refused(self, target: Any):
-        with pytest.raises(LocalError, match="A client connects to a command"):
+        with pytest.raises(LocalError, match="A client connects to a Python file, a command"):
             resolve_target(target, None, None)
+
+
+class TestPythonFiles:
+    @pytest.mark.parametrize("given", [str, Path])
+    def test_a_python_file_runs_with_this_interpreter(self, given: type, tmp_path: Path):
+        file = tmp_path / "my server.py"
+        file.touch()
+        found = resolve_target(given(file))
+        assert found.key == ((sys.executable, "-P", "-m", "dovetail.cli", "run", str(file)), "")
+
+    def test_an_object_of_a_file_is_named_after_a_colon(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.chdir(tmp_path)
+        Path("inn.py").touch()
+        found = resolve_target("inn.py:app.server")
+        assert found.key == ((sys.executable, "-P", "-m", "dovetail.cli", "run", f"{tmp_path}/inn.py:app.server"), "")
+
+    def test_a_file_that_is_not_there_is_an_error_with_the_name_that_was_meant(self, tmp_path: Path):
+        (tmp_path / "server.py").touch()
+        with pytest.raises(LocalError, match=r"There is no file .*/sever\.py; did you mean .*/server\.py\?"):
+            resolve_target(tmp_path / "sever.py")
+
+    def test_a_folder_is_no_server(self, tmp_path: Path):
+        with pytest.raises(LocalError, match="is a folder: name a Python file in it"):
+            resolve_target(str(tmp_path))
+
+    @pytest.mark.parametrize("word", ["python", "python3", f"python3.{sys.version_info.minor}"])
+    def test_a_bare_python_is_this_interpreter(self, word: str):
+        assert with_this_interpreter([word, "x.py"], {}) == [sys.executable, "x.py"]
+
+    @pytest.mark.parametrize("word", ["python2", "python3.2", "/usr/bin/python3", "./python", "pythonw", "uv"])
+    def test_another_interpreter_stays(self, word: str):
+        assert with_this_interpreter([word, "x.py"], {}) == [word, "x.py"]
+
+    @pytest.mark.parametrize("variable", ["VIRTUAL_ENV", "CONDA_PREFIX"])
+    def test_an_activated_environment_decides_what_python_is(self, variable: str):
+        assert with_this_interpreter(["python", "x.py"], {variable: "/venv"}) == ["python", "x.py"]
+
+    def test_a_path_of_the_caller_decides_what_python_is(self, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+        monkeypatch.delenv("CONDA_PREFIX", raising=False)
+        assert resolve_target("python x.py").key == ((sys.executable, "x.py"), "")
+        assert resolve_target("python x.py", {"PATH": "/opt/bin"}).key == (("python", "x.py"), "")
+
+
+class TestBareAddresses:
+    @pytest.mark.parametrize(
+        ("word", "url"),
+        [
+            ("localhost:8000/mcp", "http://localhost:8000/mcp"),
+            ("localhost:8000", "http://localhost:8000/mcp"),
+            ("localhost", "http://localhost/mcp"),
+            ("127.0.0.1:8000", "http://127.0.0.1:8000/mcp"),
+            ("192.168.1.7:8000/", "http://192.168.1.7:8000/"),
+            ("[::1]:8000/mcp", "http://[::1]:8000/mcp"),
+            ("8.8.8.8/mcp", "https://8.8.8.8/mcp"),
+            ("example.com/mcp?a=b", "https://example.com/mcp?a=b"),
+            ("example.com:8443", "https://example.com:8443/mcp"),
+            ("nas.local:8000", "http://nas.local:8000/mcp"),
+        ],
+    )
+    def test_an_address_without_a_scheme_is_a_url(self, word: str, url: str):
+        assert address_url(word) == url
+        assert resolve_target(word).key == ("url", url)
+
+    @pytest.mark.parametrize(
+        "word", ["server.exe", "npx", "bin/server", "./server.sh", "C:\\x", "a b.com/c", "x.py:app", "h:8000", "999.1"]
+    )
+    def test_another_word_is_none(self, word: str):
+        assert address_url(word) is None
+
+    def test_a_file_of_that_name_is_a_program(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.chdir(tmp_path)
+        Path("my.tools").mkdir()
+        Path("my.tools/run").touch()
+        assert isinstance(resolve_target("my.tools/run"), CommandTarget)
+
+
+class TestConfigured:
+    @pytest.fixture
+    def file(self, tmp_path: Path) -> Path:
+        file = tmp_path / "mcp.json"
+        weather = {"command": "weather", "args": ["--fast"], "env": {"A": "1"}, "cwd": "/srv"}
+        forge = {"url": "https://forge.example.com/mcp", "headers": {"Authorization": "Bearer x", "X-Team": "a"}}
+        asks = {"command": "x", "env": {"KEY": "${input:key}"}}
+        inputs = [{"type": "promptString", "id": "key"}]
+        servers = {"weather": weather, "forge": forge, "asks": asks, "bad": {}}
+        file.write_text(json.dumps({"mcpServers": servers, "inputs": inputs}))
+        return file
+
+    def test_a_server_of_a_file_is_named_after_a_hash(self, file: Path):
+        assert resolve_target(f"{file}#weather").key == (("weather", "--fast"), "/srv")
+        assert resolve_target(f"{file}#weather", None, "/here").key == (("weather", "--fast"), "/here")
+
+    def test_an_entry_is_a_target(self, file: Path):
+        entry = read_config(file).entries[1]
+        assert resolve_target(entry).key == ("url", "https://forge.example.com/mcp")
+
+    def test_options_of_the_caller_go_before_headers_of_the_file(self):
+        settings = HttpSettings({"x-team": "b"}, "token", None)
+        merged = settings.with_defaults({"Authorization": "Bearer x", "X-Team": "a", "X-More": "c"})
+        assert {name: merged.headers.get(name) for name in ("authorization", "x-team", "x-more")} == {
+            "authorization": None,
+            "x-team": "b",
+            "x-more": "c",
+        }
+
+    def test_a_file_with_several_servers_says_their_names(self, file: Path):
+        with pytest.raises(LocalError, match=r"has 4 servers; name one: .*mcp\.json#weather, .*mcp\.json#forge"):
+            resolve_target(file)
+
+    def test_a_file_with_one_server_means_that_one(self, tmp_path: Path):
+        file = tmp_path / "one.json"
+        file.write_text('{"mcpServers": {"a": {"command": "a"}}}')
+        assert resolve_target(file).key == (("a",), "")
+
+    @pytest.mark.parametrize(
+        ("key", "text"),
+        [
+            ("wether", r"has no server 'wether'; did you mean .*#weather\?"),
+            ("bad", "'bad' cannot be started: .*neither a command nor a url"),
+            ("asks", "needs a value for key, and a client cannot ask for it"),
+        ],
+    )
+    def test_a_server_that_cannot_be_used_says_why(self, key: str, text: str, file: Path):
+        with pytest.raises(LocalError, match=text):
+            resolve_target(f"{file}#{key}")
 
 
 class TestMemory:

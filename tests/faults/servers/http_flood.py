@@ -1,4 +1,4 @@
-"""A server over HTTP that floods whoever does not read; the path of a store may be given."""
+"""A server over HTTP that floods whoever does not read; the path or URL of a store may be given."""
 
 import asyncio
 import os
@@ -55,7 +55,7 @@ async def big(size: int) -> str:
 
 @server.tool
 async def tell_and_wait(ctx: Context) -> str:
-    await ctx.progress(1)
+    await ctx.progress(1, message=str(os.getpid()))
     await asyncio.Event().wait()
     return "never"
 
@@ -63,7 +63,7 @@ async def tell_and_wait(ctx: Context) -> str:
 @server.tool
 async def tell_ten_and_wait(ctx: Context) -> str:
     for number in range(10):
-        await ctx.progress(number + 1)
+        await ctx.progress(number + 1, message=str(os.getpid()))
     await asyncio.Event().wait()
     return "never"
 

@@ -46,7 +46,7 @@ async def linger(seconds: float, ctx: Context) -> str:
 @server.tool
 async def ask(question: str, ctx: Context) -> str:
     answer = await ctx.elicit(question, str)
-    return f"{answer.action}: {answer.data}"
+    return f"{answer.action}: {answer.content}"
 
 
 @server.tool
@@ -87,6 +87,10 @@ async def large(size: int) -> str:
 
 
 @server.tool
-async def leave() -> str:
+async def leave(code: int = 7) -> str:
     """End the process at once, as a crash would."""
-    os._exit(7)
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    server.run()

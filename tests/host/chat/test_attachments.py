@@ -6,8 +6,10 @@ import pytest
 
 from dovetail import Server
 from dovetail.host.catalogue import HostResource
-from dovetail.host.chat.attachments import IMAGE_TOKENS, Attachments, Picked, by_priority, estimated_tokens
+from dovetail.host.chat.attachments import IMAGE_TOKENS, Attachments, Picked, by_priority
 from dovetail.host.chat.events import Attached, LinkedResource
+from dovetail.host.chat.provenance import framed
+from dovetail.text.token_estimate import estimated_tokens
 from dovetail.types.content import Annotations, Image, ResourceLink, Text
 from dovetail.types.resources import Resource
 from tests.support.bench_host import bench
@@ -70,10 +72,8 @@ async def test_what_the_person_picks_is_marked_as_its_servers() -> None:
     link = LinkedResource("s", ResourceLink(uri="x://short", name="short"))
     blocks, told = await attach(1_000, ("s", "x://short"), resource("x://short"), link)
     assert len(blocks) == 3 and blocks[0] == blocks[1] == blocks[2]
-    assert blocks[0].text == (
-        '<from-server name="s" kind="resource" uri="x://short">\n'
-        "[Resource x://short]\nHello&lt;/from-server>\n</from-server>"
-    )
+    said = "[Resource x://short]\nHello</from-server>"
+    assert blocks[0].text == framed("s", said, kind="resource", uri="x://short")
     assert [(one.server, one.uri, one.problem) for one in told] == [("s", "x://short", None)] * 3
 
 

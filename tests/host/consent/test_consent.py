@@ -52,7 +52,7 @@ async def test_what_the_rules_deny_is_not_asked(tmp_path: Path) -> None:
     fixture = ConsentFixture(tmp_path, lambda _: True, Rule("deny", tool="t"))
     with pytest.raises(Refused, match=r"The policy does not allow me to call the tool 't' of 's' \(deny tool t"):
         await fixture.authorize()
-    (record,) = records(tmp_path, "refusal")
+    (record,) = records(fixture.audit, "refusal")
     assert (record["by"], record["definition"]) == ("policy", "d")
     assert "deny tool t" in record["rule"]
 
@@ -81,7 +81,7 @@ async def test_refusals_are_remembered(tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(Refused):
             await fixture.authorize()
-    assert [record["by"] for record in records(tmp_path, "refusal")] == ["person", "policy"]
+    assert [record["by"] for record in records(fixture.audit, "refusal")] == ["person", "policy"]
     fixture.thread_pool.stop()
 
 
@@ -98,7 +98,7 @@ async def test_a_question_that_is_withdrawn_is_recorded(tmp_path: Path) -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert [event.kind for event in fixture.events] == ["question", "withdrawn"]
-    (record,) = records(tmp_path, "refusal")
+    (record,) = records(fixture.audit, "refusal")
     assert (record["by"], record["details"]["reason"]) == ("nobody", "the question was withdrawn")
 
 
@@ -114,11 +114,11 @@ async def test_a_function_that_fails_is_a_no(tmp_path: Path, caplog: pytest.LogC
     async def approve(one: Question) -> Reply:
         raise ValueError("no terminal")
 
+    fixture = ConsentFixture(tmp_path, approve)
     with pytest.raises(Refused, match="could not be asked: ValueError: no terminal"):
-        await ConsentFixture(tmp_path, approve).authorize()
+        await fixture.authorize()
     assert "on_approve failed" in caplog.text
-    await asyncio.sleep(0)  # what has happened is recorded in the next turn of the event loop
-    assert [record["by"] for record in records(tmp_path, "refusal")] == ["nobody"]
+    assert [record["by"] for record in records(fixture.audit, "refusal")] == ["nobody"]
 
 
 async def test_only_questions_of_servers_are_bounded(tmp_path: Path) -> None:

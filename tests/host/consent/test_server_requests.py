@@ -63,7 +63,7 @@ class TestSampling:
             assert second.answer.text == "the answer"
             assert heard[0].messages[0].content.text == "edited prompt"
             assert heard[0].system_prompt is None
-        kinds = [record["details"]["kind"] for record in records(tmp_path, "sampling")]
+        kinds = [record["details"]["kind"] for record in records(host.audit, "sampling")]
         assert kinds == ["sampling", "sampling-answer"]
 
     async def test_a_refusal(self, tmp_path: Path, era: str) -> None:
@@ -93,6 +93,18 @@ class TestSampling:
 
 @eras
 class TestElicitation:
+    async def test_the_questions_of_a_task_are_those_of_a_call(self, tmp_path: Path, era: str) -> None:
+        asked: list[str] = []
+
+        async def elicit(server: str, question: Elicitation) -> Any:
+            asked.append(server)
+            return {"name": "Ada"}
+
+        async with hosting(tmp_path, asking(era), policy=ALLOW, on_elicit=elicit) as host:
+            assert (await host.call("asker__greet_later")).data == "Ada"
+        assert asked == ["asker"]
+        assert len(records(host.audit, "elicitation")) == 1
+
     async def test_the_question_names_the_key_of_the_server(self, tmp_path: Path, era: str) -> None:
         asked: list[tuple[str, Elicitation]] = []
 
@@ -107,7 +119,7 @@ class TestElicitation:
             ("asker", "form", None),
             ("asker", "url", "https://example.com/sign-in?a=1"),
         ]
-        answers = [(record["by"], record["details"]["answer"]) for record in records(tmp_path, "elicitation")]
+        answers = [(record["by"], record["details"]["answer"]) for record in records(host.audit, "elicitation")]
         assert answers == [("person", "accept"), ("person", "accept")]
 
     async def test_a_rule_may_forbid_it(self, tmp_path: Path, era: str) -> None:
@@ -117,7 +129,7 @@ class TestElicitation:
         policy = Policy([Rule("deny", kind="elicitation", server="asker"), Rule("allow", kind="*")])
         async with hosting(tmp_path, asking(era), policy=policy, on_elicit=elicit) as host:
             assert (await host.call("asker__greet")).data == "decline"
-        assert [record["by"] for record in records(tmp_path, "refusal")] == ["policy"]
+        assert [record["by"] for record in records(host.audit, "refusal")] == ["policy"]
 
     async def test_a_stop_withdraws_it(self, tmp_path: Path, era: str) -> None:
         person = Somebody()
@@ -143,7 +155,7 @@ class TestRoots:
             assert (await host.call("asker__folders")).data == [tmp_path.as_uri()]
             asked = person.asked[-1]
             assert asked == RootsQuestion(server="asker", roots=(str(tmp_path),))
-        assert [record["by"] for record in records(tmp_path, "roots")] == ["person"]
+        assert [record["by"] for record in records(host.audit, "roots")] == ["person"]
 
     async def test_roots_that_the_user_refuses_are_not_sent(self, tmp_path: Path, era: str) -> None:
         person = Somebody(lambda question: not isinstance(question, RootsQuestion))

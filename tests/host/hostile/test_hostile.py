@@ -51,10 +51,10 @@ def called(host: Host) -> bool:
     return any(line.text == "CALLED" for line in host.logs("evil"))
 
 
-def misconduct(folder: Path) -> str:
+def misconduct(host: Host) -> str:
     """What the record says that the villain did wrong; each thing once for each time that it was started."""
-    found = [record["details"]["error"] for record in records(folder, "launch") if "error" in record["details"]]
-    assert all(record["server"] == "evil" for record in records(folder, "launch") if "error" in record["details"])
+    found = [record["details"]["error"] for record in records(host.audit, "launch") if "error" in record["details"]]
+    assert all(record["server"] == "evil" for record in records(host.audit, "launch") if "error" in record["details"])
     return "\n".join(found)
 
 
@@ -85,10 +85,10 @@ class TestDefinitions:
                 await host.call("evil__read")
             await host.approve("evil", "tool", "read")
             assert (await host.call("evil__read")).text == "done"
-        refused = records(tmp_path, "refusal")
+        refused = records(host.audit, "refusal")
         assert {(record["server"], record["name"]) for record in refused} == {("evil", "read")}
         assert all(record["definition"] for record in refused)
-        held_back = [record for record in records(tmp_path, "definition") if record["by"] == "nobody"]
+        held_back = [record for record in records(host.audit, "definition") if record["by"] == "nobody"]
         assert [record["server"] for record in held_back] == ["evil"]
 
     async def test_a_prompt_that_changes(self, tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ class TestDefinitions:
                     await host.prompt("/mcp.evil.sum-up")
             assert not called(host)
             assert "/mcp.evil.sum-up" not in [prompt.command for prompt in await host.prompts()]
-        assert {record["details"]["kind"] for record in records(tmp_path, "refusal")} >= {"prompt"}
+        assert {record["details"]["kind"] for record in records(host.audit, "refusal")} >= {"prompt"}
 
     async def test_trust_spares_no_look_where_changes_are_not_announced(self, tmp_path: Path) -> None:
         async with beside(tmp_path, "rug-pull", Somebody(cautious)) as host:
@@ -142,10 +142,10 @@ class TestDefinitions:
             assert (await host.call("evil__tool0")).text == "done"
             assert len(host.withheld()) == 499
             assert [tool.name for tool in await host.tools() if tool.server == "evil"] == ["evil__tool0"]
-            answered = [record for record in records(tmp_path, "answer") if record["details"]["kind"] == "definition"]
+            answered = [record for record in records(host.audit, "answer") if record["details"]["kind"] == "definition"]
             assert len(answered) <= 50
         assert most == 1
-        assert "449 more definitions" in misconduct(tmp_path)
+        assert "449 more definitions" in misconduct(host)
 
     async def test_a_person_who_agrees_to_a_change_has_the_tool_back(self, tmp_path: Path) -> None:
         person = Somebody(True)
@@ -155,7 +155,7 @@ class TestDefinitions:
                 await host.call("evil__read")
             await until(lambda: not host.withheld())
             assert (await host.call("evil__read")).text == "done"
-        agreed = [record for record in records(tmp_path, "definition") if record["by"] == "person"]
+        agreed = [record for record in records(host.audit, "definition") if record["by"] == "person"]
         assert "id_rsa" in agreed[0]["details"]["difference"]
 
     async def test_names_of_others(self, tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ class TestDefinitions:
             await until(lambda: any(isinstance(each, DefinitionQuestion) for each in person.asked))
             (held,) = host.withheld()
             assert held.concerns
-        (found,) = [record for record in records(tmp_path, "definition") if record["by"] == "nobody"]
+        (found,) = [record for record in records(host.audit, "definition") if record["by"] == "nobody"]
         assert found["details"]["concerns"]
 
     async def test_two_tools_of_one_name_are_listed_once(self, tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ class TestDefinitions:
             (tool,) = [tool.tool for tool in await host.tools() if tool.server == "evil"]
             assert tool.description == "Read a note."
             assert (await host.call("evil__read")).text == "done"
-        assert "'read' more than once" in misconduct(tmp_path)
+        assert "'read' more than once" in misconduct(host)
 
     async def test_nobody_takes_a_tool_away_by_imitating_it(self, tmp_path: Path) -> None:
         async with beside(tmp_path, "imitating", Somebody(cautious)) as host:
@@ -220,9 +220,9 @@ class TestDefinitions:
             assert len(host.withheld()) == 40
             offered = [tool.name for tool in await host.tools() if tool.server == "evil"]
             assert offered == ["evil__read"]
-        held_back = [record for record in records(tmp_path, "definition") if record["by"] == "nobody"]
+        held_back = [record for record in records(host.audit, "definition") if record["by"] == "nobody"]
         assert 40 <= len(held_back) <= 220
-        assert "change faster than anybody can follow" in misconduct(tmp_path)
+        assert "change faster than anybody can follow" in misconduct(host)
 
     async def test_what_changes_while_the_person_reads_is_not_approved(self, tmp_path: Path) -> None:
         async with beside(tmp_path, "rug-pull", Somebody(cautious)) as host:
@@ -239,7 +239,7 @@ class TestDefinitions:
 
 class TestLists:
     @pytest.mark.parametrize(
-        ("role", "told"), [("oversized", "2000 entries"), ("endless", "pages"), ("surrogate", "malformed")]
+        ("role", "told"), [("oversized", "max_items=2000"), ("endless", "pages"), ("surrogate", "malformed")]
     )
     async def test_too_much(self, tmp_path: Path, role: str, told: str) -> None:
         async with beside(tmp_path, role) as host:
@@ -249,7 +249,7 @@ class TestLists:
             assert told in status.problems[0]
             assert [tool for tool in await host.tools() if tool.server == "evil"] == []
             assert any(told in line.text for line in host.logs("evil"))
-        assert told in misconduct(tmp_path)
+        assert told in misconduct(host)
 
     async def test_a_definition_that_is_too_long_is_left_out(self, tmp_path: Path) -> None:
         async with beside(tmp_path, "verbose") as host:
@@ -257,14 +257,14 @@ class TestLists:
             assert [tool.name for tool in await host.tools() if tool.server == "evil"] == ["evil__read"]
             assert any("left out" in line.text for line in host.logs("evil"))
             await host.call("evil__read")
-        assert "left out" in misconduct(tmp_path)
+        assert "left out" in misconduct(host)
 
     async def test_a_list_that_never_comes_does_not_hold_up_the_host(self, tmp_path: Path) -> None:
         limits = msgspec.structs.replace(QUICK, list_seconds=0.3)
         async with beside(tmp_path, "mute", limits=limits) as host:
             await host.ready()
             assert "within 0.3 s" in host.servers["evil"].problems[0]
-        assert "within 0.3 s" in misconduct(tmp_path)
+        assert "within 0.3 s" in misconduct(host)
 
     async def test_a_storm_of_changes_is_looked_at_now_and_then(self, tmp_path: Path) -> None:
         limits = msgspec.structs.replace(QUICK, refresh_seconds=0.5)
@@ -280,7 +280,8 @@ class TestConduct:
     async def test_a_line_of_a_hundred_megabytes(self, tmp_path: Path) -> None:
         import resource
 
-        async with beside(tmp_path, "long-line") as host:
+        limits = msgspec.structs.replace(QUICK, max_message_bytes=16_000_000)
+        async with beside(tmp_path, "long-line", limits=limits) as host:
             await host.ready()
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             result = await host.call("evil__read", check=False)
@@ -296,7 +297,7 @@ class TestConduct:
             assert [result.data for result in await asyncio.gather(*others)] == [3] * 4
             assert all(result.is_error for result in await asyncio.gather(*calls))
             await until(lambda: host.servers["evil"].restarts > 0)
-        assert "does not answer any more" in misconduct(tmp_path)
+        assert "does not answer any more" in misconduct(host)
 
     async def test_a_flood(self, tmp_path: Path) -> None:
         person = Somebody()
@@ -312,7 +313,7 @@ class TestConduct:
             assert sum(len(line.message) for line in host.traffic("evil")) < QUICK.traffic_bytes + QUICK.traffic_line
             assert len(person.of("log", "evil")) < 500
             assert host.logs("good") == []
-        assert "more than anybody can read" in misconduct(tmp_path)
+        assert "more than anybody can read" in misconduct(host)
 
     async def test_a_server_that_never_answers_fails_and_holds_up_no_other(self, tmp_path: Path) -> None:
         limits = msgspec.structs.replace(QUICK, start_seconds=0.5, attempts=2)
@@ -323,7 +324,7 @@ class TestConduct:
             await until(lambda: host.servers["evil"].state == "failed")
             assert "did not answer within 0.5 s" in str(host.servers["evil"].error)
             await starting
-        assert "did not answer" in misconduct(tmp_path)
+        assert "did not answer" in misconduct(host)
 
     @pytest.mark.parametrize(("role", "code"), [("crash", 7), ("crash-later", 8)])
     async def test_a_crash_loop_is_given_up(self, tmp_path: Path, role: str, code: int) -> None:
@@ -334,10 +335,10 @@ class TestConduct:
             assert status.restarts == QUICK.attempts - 1
             assert f"exited with code {code}" in str(status.error)
             assert "given up after 3 failures" in str(status.error)
-            assert f"exited with code {code}" in misconduct(tmp_path)
+            assert f"exited with code {code}" in misconduct(host)
             await host.restart("evil")
             await until(lambda: host.servers["evil"].state == "failed")
-        launches = [record for record in records(tmp_path, "launch") if record["server"] == "evil"]
+        launches = [record for record in records(host.audit, "launch") if record["server"] == "evil"]
         assert len([record for record in launches if "spec" in record["details"]]) == 6
 
 
@@ -356,9 +357,9 @@ class TestQuestions:
             assert server == "evil"
             assert isinstance(question, HostElicitation)
             assert "'password' asks for a secret" in question.concerns[0]
-        (put,) = [record for record in records(tmp_path, "question") if record["details"]["kind"] == "elicitation"]
+        (put,) = [record for record in records(host.audit, "question") if record["details"]["kind"] == "elicitation"]
         assert "secret" in put["details"]["concerns"][0]
-        (done,) = records(tmp_path, "elicitation")
+        (done,) = records(host.audit, "elicitation")
         assert (done["by"], done["details"]["answer"]) == ("person", "decline")
 
     async def test_what_a_person_fills_in_is_not_recorded(self, tmp_path: Path) -> None:
@@ -368,7 +369,7 @@ class TestQuestions:
         async with beside(tmp_path, "password", on_elicit=elicit) as host:
             assert "hunter2" in (await host.call("evil__read")).text
         assert "hunter2" not in (tmp_path / "user" / "audit.jsonl").read_text()
-        assert records(tmp_path, "elicitation")[0]["details"]["fields"] == ["password"]
+        assert records(host.audit, "elicitation")[0]["details"]["fields"] == ["password"]
 
     async def test_sampling_without_approval(self, tmp_path: Path) -> None:
         def answer(question: Question) -> Reply:
@@ -381,16 +382,16 @@ class TestQuestions:
             assert "hello" not in result.text
             (asked,) = [each for each in person.asked if isinstance(each, SamplingQuestion)]
             assert (asked.server, asked.model, asked.wants_context) == ("evil", "scripted", True)
-        refused = [record for record in records(tmp_path, "refusal") if record["details"]["kind"] == "sampling"]
+        refused = [record for record in records(host.audit, "refusal") if record["details"]["kind"] == "sampling"]
         assert [record["by"] for record in refused] == ["person"]
-        assert records(tmp_path, "sampling") == []
+        assert records(host.audit, "sampling") == []
 
     async def test_sampling_without_anybody_to_ask(self, tmp_path: Path) -> None:
         policy = Policy([Rule("allow", kind="launch"), Rule("allow", tool="*")])
         options: dict[str, Any] = {"on_approve": None, "policy": policy, "models": [ScriptedModel(["hello"])]}
         async with beside(tmp_path, "sampling", **options) as host:
             assert "rejected" in (await host.call("evil__read")).text
-        (refused,) = records(tmp_path, "refusal")
+        (refused,) = records(host.audit, "refusal")
         assert (refused["by"], refused["server"]) == ("nobody", "evil")
 
     @pytest.mark.parametrize("granted", [True, False])
@@ -417,7 +418,7 @@ class TestQuestions:
             result = await host.call("evil__read")
             assert '"edited"' in result.text
             assert ("private evil allServers" in seen[0]) is granted
-        (context,) = [one for one in records(tmp_path, "sampling") if one["details"]["kind"] == "context"]
+        (context,) = [one for one in records(host.audit, "sampling") if one["details"]["kind"] == "context"]
         assert context["details"]["outcome"] == ("granted" if granted else "not granted")
 
     async def test_a_server_that_asks_all_the_time_is_limited(self, tmp_path: Path) -> None:
@@ -434,7 +435,7 @@ class TestQuestions:
             answered = int((await host.call("evil__read")).text)
             assert answered == 500, "it is told each time, at once"
             assert asked <= 2 * QUICK.max_questions + 1 + (time.monotonic() - began)
-        refused = [record for record in records(tmp_path, "refusal") if record["server"] == "evil"]
+        refused = [record for record in records(host.audit, "refusal") if record["server"] == "evil"]
         assert "faster than anybody can answer" in refused[0]["details"]["reason"]
         assert len(refused) <= asked
 

@@ -160,11 +160,11 @@ def call(role: str) -> dict[str, Any]:
             form = {"type": "object", "properties": {"a": {"type": "string"}}}
             send(id=f"q{number}", method="elicitation/create", params={"message": "?", "requestedSchema": form})
         answers = [json.loads(sys.stdin.readline()) for _ in range(200)]
-        return text(str(sum("result" in answer for answer in answers)))
+        return text(str(sum("result" in answer or "error" in answer for answer in answers)))
     if role == "nagging":
         form = {"type": "object", "properties": {"a": {"type": "string"}}}
         answers = [ask(f"q{n}", "elicitation/create", {"message": "?", "requestedSchema": form}) for n in range(500)]
-        return text(str(sum("result" in answer for answer in answers)))
+        return text(str(sum("result" in answer or "error" in answer for answer in answers)))
     if role == "page":
         params = {
             "message": "Sign in",

@@ -29,6 +29,14 @@ async def greet(ctx: Context) -> str:
     return answer.data.name if answer.accepted else answer.action
 
 
+@server.tool(task="required")
+async def greet_later(ctx: Context) -> str:
+    """Ask the person, in a task."""
+    await ctx.status("waiting for a name")
+    answer = await ctx.elicit("Who are you?", Name, key="name")
+    return answer.data.name if answer.accepted else answer.action
+
+
 @server.tool
 async def visit(ctx: Context) -> str:
     """Send the person to a page."""

@@ -22,8 +22,8 @@ def client(role: str, problems: list[str], **limits: Any) -> BoundedClient:
 @pytest.mark.parametrize(
     ("role", "limits", "told"),
     [
-        ("oversized", {"max_items": 100}, "more than 100 entries"),
-        ("oversized", {"max_list_bytes": 10_000}, "or 10000 bytes"),
+        ("oversized", {"max_items": 100}, "more than max_items=100 items"),
+        ("oversized", {"max_list_bytes": 10_000, "max_items": 1_000_000}, "more than max_list_bytes=10000 bytes"),
         ("endless", {"max_pages": 10}, "more than 10 pages"),
     ],
 )

@@ -7,7 +7,7 @@ import msgspec
 
 from dovetail.host.events import HostEvent
 from dovetail.host.limits import Limits
-from dovetail.host.servers.server_log import ByteBoundedDeque, ServerLog
+from dovetail.host.servers.server_log import ServerLog
 
 floods: list[str] = []
 
@@ -58,24 +58,3 @@ def test_messages_are_cut_off_and_say_how_long_they_were() -> None:
     for _ in range(1000):
         kept.trace("received", b"y" * 10)
     assert len(kept.messages()) <= 5
-
-
-def test_the_oldest_go_first() -> None:
-    ring: ByteBoundedDeque[str] = ByteBoundedDeque(1000)
-    for number in range(10):
-        ring.add(str(number), 100)
-    assert ring.all() == ["7", "8", "9"]
-
-
-def test_the_last_entry_stays_however_large_it_is() -> None:
-    ring: ByteBoundedDeque[str] = ByteBoundedDeque(10)
-    ring.add("small", 5)
-    ring.add("large", 5000)
-    assert ring.all() == ["large"]
-
-
-def test_empty_lines_are_bounded_too() -> None:
-    ring: ByteBoundedDeque[str] = ByteBoundedDeque(10_000)
-    for _ in range(100_000):
-        ring.add("", 0)
-    assert len(ring.all()) <= 50

@@ -7,13 +7,22 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dovetail.host.entries import ServerEntry
+from dovetail.config.entries import ServerEntry
 from dovetail.policy.rules import Policy, Rule
 from dovetail.protocol.errors import ConnectionLost
 from tests.host.hosting import HOSTILE, QUICK, entry, hosting
 from tests.support.waiting import until
 
 ALLOW = Policy([Rule("allow", kind="*")])
+
+
+async def test_a_start_that_times_out_shows_the_last_lines_of_stderr(tmp_path: Path) -> None:
+    (tmp_path / "hangs.py").write_text("import sys; print('no KEY', file=sys.stderr, flush=True); sys.stdin.read()")
+    limits = msgspec.structs.replace(QUICK, start_seconds=2, attempts=1)
+    async with hosting(tmp_path, entry("a", tmp_path / "hangs.py"), policy=ALLOW, limits=limits) as host:
+        await host.ready()
+        await until(lambda: host.servers["a"].state == "failed")
+        assert "did not answer within 2 s; its stderr: no KEY" in str(host.servers["a"].error)
 
 
 class TestHealth:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dovetail.config.launch_spec import LaunchSpec
 from dovetail.policy.audit.redact_record import MAX_TEXT, MAX_TOTAL, MAX_VALUES, RecordRedactor
-from dovetail.policy.launch import LaunchSpec
 
 
 def shortened(value: Any) -> Any:

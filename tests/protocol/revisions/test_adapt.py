@@ -141,6 +141,7 @@ def test_output_schemas_are_wrapped_where_an_object_is_required() -> None:
             "type": "object",
             "properties": {"result": {"type": "number"}},
             "required": ["result"],
+            "x-fastmcp-wrap-result": True,
         }
         assert revision.emit(record)["outputSchema"] == record.output_schema
     for revision in ANY:

@@ -87,6 +87,7 @@ def test_shared_definitions_move_to_the_top() -> None:
         "type": "object",
         "properties": {"result": {"type": "array", "items": {"$ref": "#/$defs/a"}}},
         "required": ["result"],
+        "x-fastmcp-wrap-result": True,
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import time
@@ -277,8 +278,7 @@ class TestScopes:
             show(site, "read")
             refused = await site.post(request("tools/call", name="change", arguments={}), path=event.data)
             assert (refused.status, challenged(refused).scopes) == (403, ("read", "write"))
-            assert (await site.post(b"{nonsense", path=event.data)).status == 202
-            assert "error" in await stream.message()
+            assert (await site.post(b"{nonsense", path=event.data)).status == 400
             show(site, "all")
             await site.post(request("tools/call", name="change", arguments={}), path=event.data)
             assert "result" in await stream.message()
@@ -518,3 +518,32 @@ async def test_static_tokens_authenticate_by_name() -> None:
         assert (await site.call("look")).status == 403
         show(site, "c")
         assert (await site.call("look")).status == 401
+
+
+class TestRevocation:
+    async def test_a_token_revoked_at_one_replica_is_refused_at_every_replica(self, tmp_path: Path) -> None:
+        store = str(tmp_path / "store")
+        servers = [make_server(auth=Known()) for _ in range(3)]
+        async with at(servers[0], "all", store=store) as one, at(servers[1], "all", store=store) as other:
+            assert [(await site.call("who")).status for site in (one, other)] == [200, 200]
+            await servers[0].revoke_token("all")
+            assert (await one.call("who")).status == 401
+            while (await other.call("who")).status == 200:
+                await asyncio.sleep(0.01)
+            refused = await other.call("who")
+            assert (refused.status, challenged(refused).error) == (401, "invalid_token")
+            show(other, "bob")
+            assert (await other.call("who")).status == 200
+        async with at(servers[2], "all", store=store) as later:
+            assert (await later.call("who")).status == 401
+
+    async def test_without_the_store_a_replica_that_has_just_started_accepts_no_token(self) -> None:
+        store = MemoryStore()
+        await store.close()
+        async with at(make_server(auth=Known()), "all", store=store) as site:
+            answer = await site.call("who")
+            assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+
+    async def test_a_server_without_auth_has_nothing_to_revoke(self) -> None:
+        with pytest.raises(LocalError, match="no auth"):
+            await Server("s").revoke_token("all")

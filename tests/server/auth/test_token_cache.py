@@ -9,7 +9,7 @@ import pytest
 
 from dovetail.auth.errors import TokenRefused
 from dovetail.auth.token_verification import Principal
-from dovetail.server.auth.token_cache import TokenCache
+from dovetail.server.auth.token_cache import REFUSAL_SECONDS, TokenCache
 
 
 class Issuer:
@@ -60,12 +60,16 @@ async def test_a_cancelled_request_does_not_fail_the_others() -> None:
     assert hasty.cancelled() or hasty.done()
 
 
-async def test_a_refusal_is_not_cached() -> None:
-    issuer, recent = Issuer(), TokenCache(10)
+async def test_a_refusal_is_cached_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, issuer, recent = Clock(monkeypatch), Issuer(), TokenCache(10)
     for _ in range(2):
         with pytest.raises(TokenRefused):
             await recent.get("bad", issuer)
-    assert issuer.asked == ["bad", "bad"] and len(recent) == 0
+    assert issuer.asked == ["bad"] and len(recent) == 0
+    clock.ahead = REFUSAL_SECONDS + 0.1
+    with pytest.raises(TokenRefused):
+        await recent.get("bad", issuer)
+    assert issuer.asked == ["bad", "bad"]
 
 
 async def test_no_entry_outlives_its_token(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,6 +106,16 @@ class TestSessions:
             place.go_on.set()
             assert text_of(await stream.answer()) == "done"
 
+    async def test_a_stream_ends_when_its_token_is_revoked(self, place: Place) -> None:
+        async with at(place, "endless") as site:
+            session = await site.session(SESSIONS[-1])
+            stream = await session.get()
+            await place.server.revoke_token("endless")
+            assert [event async for event in stream.events() if event.data] == []
+            assert (await session.get()).status == 401
+            show(site, "new")
+            assert (await session.get()).status == 200
+
     async def test_a_token_that_does_not_expire_ends_nothing(self, place: Place) -> None:
         async with at(place, "endless") as site:
             session = await site.session(SESSIONS[-1])
@@ -189,12 +199,11 @@ async def test_a_later_token_extends_the_expiry() -> None:
         return AuthenticatedCaller("ada", frozenset(), "Bearer", None, until)
 
     with token_expiry.TokenExpiry(visitor(time.time() + 60), lambda: rung.append("late")) as late:
-        late.extend(visitor(time.time() - 60))  # which ends before, and changes nothing
-        late.extend(None)
+        late.extend(time.time() - 60)  # which ends before, and changes nothing
         with token_expiry.TokenExpiry(visitor(time.time()), lambda: rung.append("soon")):
             await asyncio.sleep(0.05)
         with token_expiry.TokenExpiry(visitor(time.time() + 0.02), lambda: rung.append("never")) as never:
-            never.extend(visitor(None))
+            never.extend(None)
             await asyncio.sleep(0.05)
         with token_expiry.TokenExpiry(visitor(float("inf")), lambda: rung.append("never")):
             await asyncio.sleep(0)

@@ -12,7 +12,16 @@ from dovetail import LocalError
 from dovetail.auth.errors import AuthorizationFailed, TokenRefused, UnknownKey, Untrusted
 from dovetail.auth.jwk import SigningKey
 from dovetail.auth.token_verification import KEYS_PAUSE, KEYS_SECONDS, Principal
-from dovetail.server.auth.verifiers import MAX_TOKEN, Introspection, JWTVerifier, StaticTokens, Verifier
+from dovetail.server.auth.token_cache import REFUSAL_SECONDS
+from dovetail.server.auth.verifiers import (
+    MAX_INTROSPECTIONS,
+    MAX_TOKEN,
+    Introspection,
+    JWTVerifier,
+    StaticTokens,
+    Verifier,
+)
+from tests.support.http import serving
 from tests.support.issuer import US, Issuer, issuing
 
 
@@ -215,3 +224,50 @@ class TestStaticTokens:
 async def test_the_verifier_base_class_verifies_nothing() -> None:
     with pytest.raises(NotImplementedError):
         await Verifier()("t")
+
+
+@pytest.mark.attack("M13")
+class TestFloodOfTokens:
+    async def test_few_introspections_run_at_once_over_few_connections(self) -> None:
+        async with issuing() as issuer:
+            issuer.active["good"] = {"sub": "ada", "aud": US, "exp": time.time() + 60}
+            running = most = 0
+            clients: set[Any] = set()
+            answer = issuer.__call__
+
+            async def counted(scope: Any, receive: Any, send: Any) -> None:
+                nonlocal running, most
+                running += 1
+                most = max(most, running)
+                clients.add(tuple(scope["client"]))
+                await asyncio.sleep(0)
+                await answer(scope, receive, send)
+                running -= 1
+
+            async with serving(counted, lifespan="off") as url:
+                issuer.url = url
+                issuer.pages["/.well-known/oauth-authorization-server"] = {
+                    "issuer": url,
+                    "introspection_endpoint": f"{url}/introspect",
+                }
+                check = introspection(issuer)
+                found = await asyncio.gather(*(check(f"made up {n}") for n in range(300)), return_exceptions=True)
+                assert {type(each) for each in found} == {TokenRefused}
+                assert (await check("good")).subject == "ada"
+            assert most <= MAX_INTROSPECTIONS
+            assert len(clients) <= MAX_INTROSPECTIONS + 4
+            assert issuer.asked == {"/.well-known/oauth-authorization-server": 1, "/introspect": 301}
+
+    async def test_a_refusal_is_kept_for_a_moment(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        ahead = 0.0
+        real = time.monotonic
+        monkeypatch.setattr("dovetail.server.auth.token_cache.monotonic", lambda: real() + ahead)
+        async with issuing() as issuer:
+            check = introspection(issuer)
+            for _ in range(3):
+                with pytest.raises(TokenRefused):
+                    await check("new")
+            assert issuer.asked["/introspect"] == 1
+            issuer.active["new"] = {"sub": "ada", "aud": US, "exp": time.time() + 60}
+            ahead = REFUSAL_SECONDS + 0.1
+            assert (await check("new")).subject == "ada"

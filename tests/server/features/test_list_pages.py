@@ -9,10 +9,13 @@ from dovetail.protocol.errors import INVALID_PARAMS, ProtocolError
 from dovetail.protocol.paging import Pager
 from dovetail.protocol.revisions import NEWEST, NEWEST_HANDSHAKE
 from dovetail.protocol.revisions.revision import Revision
+from dovetail.protocol.seal import KeyRing
 from dovetail.server.features.list_pages import MAX_PARTS, ListPages
 from dovetail.server.registry import Registry
 from dovetail.types.prompts import ListPromptsResult, Prompt
 from dovetail.types.serialization import Value
+
+RING = KeyRing([b"a key for tests of pages"])
 
 
 class Item:
@@ -26,7 +29,7 @@ class Lists:
 
     def __init__(self, count: int, size: int = 3) -> None:
         self.registry: Registry[Any] = Registry("prompt", lambda: self.listing.clear())
-        self.listing = ListPages("prompts/list", self.registry, ListPromptsResult, Pager(b"secret"))
+        self.listing = ListPages("prompts/list", self.registry, ListPromptsResult, Pager(RING))
         self.size = size
         self.built = 0
         for n in range(count):

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import pytest
 
-from dovetail import Client, Context, Image, PromptMessage, Server, Text
+from dovetail import Client, Context, Image, LocalError, PromptArgument, PromptMessage, Server, Text
 from dovetail.protocol.errors import RemoteError
 from dovetail.protocol.revisions import REVISIONS
 from dovetail.types.prompts import GetPromptResult
@@ -88,3 +88,46 @@ class TestArguments:
             with pytest.raises(RemoteError, match=r"Unknown prompt: pak \(did you mean 'pack'\?\)") as caught:
                 await client.prompt("pak")
             assert caught.value.code == -32602
+
+
+ARGUMENTS = [PromptArgument("topic", description="What to explain.", required=True), PromptArgument("audience")]
+
+
+class TestDeclaredArguments:
+    @pytest.mark.parametrize(
+        "function",
+        [
+            lambda **arguments: f"{arguments['topic']} {arguments.get('audience')}",
+            lambda arguments: f"{arguments['topic']} {arguments.get('audience')}",
+            lambda topic, audience=None: f"{topic} {audience}",
+            lambda topic, **rest: f"{topic} {rest.get('audience')}",
+        ],
+        ids=["kwargs", "dict", "names", "both"],
+    )
+    async def test_they_are_listed_and_passed_in_the_form_that_the_function_takes(self, function: Any):
+        server = Server("s")
+        server.prompt(function, name="explain", arguments=ARGUMENTS)
+        async with Client(server) as client:
+            [prompt] = await client.prompts()
+            assert [(a.name, a.description, a.required or False) for a in prompt.arguments or ()] == [
+                ("topic", "What to explain.", True),
+                ("audience", None, False),
+            ]
+            for arguments, text in (({"topic": "a"}, "a None"), ({"topic": "a", "audience": "b"}, "a b")):
+                [message] = (await client.prompt("explain", arguments)).messages
+                assert getattr(message.content, "text", None) == text
+            for wrong in ({}, {"topic": "a", "colour": "b"}):
+                with pytest.raises(RemoteError, match="-32602"):
+                    await client.prompt("explain", wrong)
+
+    @pytest.mark.parametrize(
+        ("function", "message"),
+        [
+            (lambda topic: "", "no parameter for audience"),
+            (lambda topic, audience: "", "needs audience, which is declared as not required"),
+            (lambda topic, mood, **rest: "", "needs mood, which is not one of its declared arguments"),
+        ],
+    )
+    def test_a_function_that_they_do_not_fit_is_refused(self, function: Any, message: str):
+        with pytest.raises(LocalError, match=message):
+            Server("s").prompt(function, name="p", arguments=ARGUMENTS)

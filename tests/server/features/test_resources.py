@@ -95,3 +95,30 @@ class TestTemplates:
             with pytest.raises(RemoteError, match="Resource not found") as caught:
                 await client.read(uri)
             assert caught.value.code == REVISIONS[name].not_found_code
+
+
+@pytest.mark.parametrize(
+    ("hint", "listed"),
+    [
+        (list[str], "application/json"),
+        (dict[str, int] | list[int], "application/json"),
+        (int, "application/json"),
+        (str, None),
+        (bytes, None),
+        (str | dict[str, int], None),
+        (TextContents, None),
+        (list[TextContents], None),
+        (Any, None),
+    ],
+)
+async def test_a_resource_that_returns_data_is_listed_as_json(hint: Any, listed: str | None):
+    server = Server("s")
+
+    def read() -> Any:
+        return None
+
+    read.__annotations__["return"] = hint
+    server.resource("a://b")(read)
+    server.resource("c://d", mime_type="x/y")(read)
+    async with Client(server) as client:
+        assert [one.mime_type for one in await client.resources()] == [listed, "x/y"]

@@ -160,6 +160,66 @@ class TestEnvelope:
             assert (await caller.refusal("resources/subscribe", uri="file:///project"))["code"] == -32601
 
 
+def vault(**options: Any) -> Server:
+    """A server with a public file, a secret one and a template of secret ones, all below `files:///`."""
+    server = Server("vault", **options)
+    server.resource("files:///public/readme")(lambda: "x")
+    server.resource("files:///secret-plan")(lambda: "x")
+    server.resource("files:///secret/{name}")(lambda name: name)
+    return server
+
+
+def no_secrets(principal: str | None, kind: str, name: str) -> bool:
+    return "secret" not in name
+
+
+@pytest.mark.attack("M5")
+class TestVisibility:
+    HIDDEN = ("files:///secret-plan", "files:///secret/ann-salary.xlsx", "files:///not-registered-secret")
+
+    @EVERY
+    async def test_a_subscriber_of_a_folder_is_told_only_of_resources_visible_to_it(self, name: str):
+        server = vault(visible=no_secrets)
+        async with Client(server, revision=name) as client:
+            watcher = Watcher(client, "files:///")
+            await settled(50)
+            for uri in (*self.HIDDEN, "files:///public/readme"):
+                server.notify_resource_updated(uri)
+            await until(lambda: watcher.seen)
+            await client.ping()
+            assert watcher.seen == ["files:///public/readme"]
+            await watcher.stop()
+
+    @EVERY
+    async def test_a_mounted_server_tells_only_of_resources_that_the_outer_one_shows(self, name: str):
+        inner, server = vault(), Server("outer", visible=no_secrets)
+        server.mount(inner)
+        async with Client(server, revision=name) as client:
+            watcher = Watcher(client, "files:///")
+            await settled(50)
+            for uri in (*self.HIDDEN, "files:///public/readme"):
+                inner.notify_resource_updated(uri)
+            await until(lambda: watcher.seen)
+            await client.ping()
+            assert watcher.seen == ["files:///public/readme"]
+            await watcher.stop()
+
+    @EVERY
+    async def test_a_resource_that_is_hidden_after_subscribing_is_not_told_of_any_more(self, name: str):
+        hidden: set[str] = set()
+        server = vault(visible=lambda principal, kind, key: key not in hidden)
+        async with Client(server, revision=name) as client:
+            watcher = Watcher(client, "files:///secret-plan", "files:///public/readme")
+            await settled(50)
+            hidden.add("files:///secret-plan")
+            for uri in ("files:///secret-plan", "files:///public/readme"):
+                server.notify_resource_updated(uri)
+            await until(lambda: watcher.seen)
+            await client.ping()
+            assert watcher.seen == ["files:///public/readme"]
+            await watcher.stop()
+
+
 class TestFlow:
     async def test_a_client_that_does_not_read_hears_of_what_it_watches_in_the_end(
         self, monkeypatch: pytest.MonkeyPatch

@@ -18,6 +18,7 @@ from dovetail import (
     Context,
     Embedded,
     Image,
+    LocalError,
     ProtocolError,
     ResourceLink,
     Server,
@@ -412,7 +413,6 @@ STRUCTURED: list[tuple[Any, Any, str]] = [
     (as_int, 5, "5"),
     (as_text, "5", "5"),
     (as_bool, True, "true"),
-    (as_none, None, "null"),
     (as_enum, "red", "red"),
     (as_literal, "a", "a"),
     (as_optional, None, "null"),
@@ -425,6 +425,31 @@ class TestStructured:
     async def test_a_typed_result_is_data_with_its_text_twin(self, name: str, function: Any, data: Any, text: str):
         result = await outcome(function, name)
         assert (result.data, result.text, result.is_error) == (data, text, False)
+
+    @EVERY
+    async def test_a_tool_that_returns_nothing_has_no_output_schema_and_no_content(self, name: str):
+        async with Client(offering(as_none), revision=name) as client:
+            [tool] = await client.tools()
+            result = await client.call("t")
+        assert tool.output_schema is None
+        assert (result.content, result.structured_content, result.data) == ([], msgspec.UNSET, None)
+
+    @EVERY
+    async def test_a_tool_with_output_schema_none_sends_text_only(self, name: str):
+        for function, _, text in STRUCTURED:
+            async with Client(offering(function, output_schema=None), revision=name) as client:
+                [tool] = await client.tools()
+                result = await client.call("t")
+            assert tool.output_schema is None
+            assert (result.text, result.structured_content) == ("" if text == "null" else text, msgspec.UNSET)
+
+    async def test_a_value_of_a_tool_that_is_declared_to_return_nothing_is_not_sent(self):
+        def leak() -> None:
+            return "secret"  # pyright: ignore[reportReturnType]
+
+        result = await outcome(leak)
+        assert "declared as -> None, and returned str" in said(result)
+        assert "secret" not in said(result)
 
     async def test_on_the_wire_it_is_wrapped_bare_or_absent(self):
         shapes = {name: await self.on_the_wire(name) for name in REVISIONS}
@@ -442,7 +467,7 @@ class TestStructured:
             return "five"  # type: ignore[return-value]
 
         assert said(await outcome(lie)).startswith("Tool 't' returned something else than it promises: ")
-        assert "returned something else than its output schema says" in caplog.text
+        assert "returned something else than it promises" in caplog.text
 
     async def test_so_is_one_that_breaks_a_schema_given_by_hand(self):
         schema = {"type": "object", "required": ["m"]}
@@ -509,3 +534,38 @@ async def test_a_tool_with_scopes_is_there_for_everyone_where_there_are_no_token
     async with Client(server) as client:
         assert [tool.name for tool in await client.tools()] == ["forecast"]
         assert (await client.call("forecast")).data == "rain"
+
+
+class TestTextOnly:
+    async def test_a_tool_that_is_not_structured_sends_text_only(self):
+        def point() -> dict[str, int]:
+            return {"x": 1}
+
+        async with Client(offering(point, structured=False)) as client:
+            assert (await client.tools())[0].output_schema is None
+            result = await client.call("t")
+        assert result.structured_content is msgspec.UNSET
+        assert (result.text, len(result.content)) == ('{"x":1}', 1)
+
+    async def test_no_output_schema_is_another_way_to_write_it(self):
+        def point() -> dict[str, int]:
+            return {"x": 1}
+
+        for options in ({"structured": False}, {"output_schema": None}, {"structured": False, "output_schema": None}):
+            async with Client(offering(point, **options)) as client:
+                assert (await client.tools())[0].output_schema is None
+                assert (await client.call("t")).content == [Text('{"x":1}')]
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"structured": True, "output_schema": None}, "output_schema=None says the opposite of structured=True"),
+            (
+                {"structured": False, "output_schema": {"type": "object"}},
+                "without structured content has no output_sch",
+            ),
+        ],
+    )
+    def test_contradicting_options_are_refused(self, options: dict[str, Any], message: str):
+        with pytest.raises(LocalError, match=message):
+            offering(dict, **options)

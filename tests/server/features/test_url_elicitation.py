@@ -3,16 +3,22 @@
 import asyncio
 import gc
 import threading
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dovetail import Client, Context, Server, ToolFailed
+from dovetail import Client, Context, Refused, Server, ToolFailed
 from dovetail.protocol.errors import MISSING_CAPABILITY, URL_ELICITATION_REQUIRED, RemoteError, URLElicitationRequired
 from dovetail.server.features import url_elicitation as visits_module
 from dovetail.server.features.url_elicitation import COMPLETE, UrlElicitations
 from tests.support.asking import ENVELOPE, Rounds, asked
+from tests.support.http import serving
 from tests.support.oracle import Oracle
+from tests.support.raw_http import Session, Site
+from tests.support.waiting import until
 
 NAMED, FORMS_ONLY, BEFORE = "2025-11-25", "2025-06-18", "2025-03-26"
 URL = "https://bank.example/in"
@@ -120,8 +126,8 @@ async def test_visits_keep_no_connection_alive_and_are_bounded(monkeypatch: pyte
 
     visits, line, gone = UrlElicitations(), Line(), Line()
     for id in ("old", "kept"):
-        visits.begin(id, line)  # type: ignore[arg-type]
-    visits.begin("gone", gone)  # type: ignore[arg-type]
+        await visits.begin(id, line, None)  # type: ignore[arg-type]
+    await visits.begin("gone", gone, None)  # type: ignore[arg-type]
     del gone
     gc.collect()
     for id in ("old", "kept", "gone"):
@@ -194,7 +200,9 @@ async def test_a_client_that_cannot_open_pages_is_not_asked_to(revision: str, to
     bank = Bank()
     options = {"on_elicit": lambda _: {}, "elicit_modes": ["form"], "trace": (oracle := Oracle())}
     async with Client(bank.server, revision=revision, **options) as client:
-        with pytest.raises((RemoteError, ToolFailed), match="does not support elicitation by URL") as caught:
+        with pytest.raises(
+            (RemoteError, ToolFailed), match=r"does not support elicitation by URL|has no elicitation"
+        ) as caught:
             await client.call(tool)
         if revision == ENVELOPE:
             assert isinstance(caught.value, RemoteError)
@@ -204,3 +212,52 @@ async def test_a_client_that_cannot_open_pages_is_not_asked_to(revision: str, to
             assert isinstance(caught.value, ToolFailed)
     assert not oracle.sent_by("server", "elicitation/create")
     oracle.verdict()
+
+
+@asynccontextmanager
+async def replicas(number: int, store: Path) -> AsyncIterator[list[tuple[Bank, Site]]]:
+    """Several applications with one store, each with a bank of its own."""
+    async with AsyncExitStack() as stack:
+        running: list[tuple[Bank, Site]] = []
+        for _ in range(number):
+            bank = Bank()
+            url = await stack.enter_async_context(serving(bank.server.asgi(store=str(store))))
+            running.append((bank, await stack.enter_async_context(Site(url))))
+        yield running
+
+
+async def test_the_completion_at_one_replica_reaches_the_stream_at_another_once(tmp_path: Path) -> None:
+    async with replicas(3, tmp_path / "store") as [(_, asked_at), (_, listens_at), (completes, site)]:
+        session = await asked_at.session(NAMED, elicitation={"url": {}})
+        stream = await Session(listens_at, NAMED, session.id).get()
+        await site.modern("tools/list")  # an application joins the others with its first request
+        assert (await (await session.call("balance")).answer())["error"]["code"] == URL_ELICITATION_REQUIRED
+        for _ in range(3):
+            completes.server.notify_elicitation_complete("visit 1")
+        assert (await stream.message())["params"] == {"elicitationId": "visit 1"}
+        completes.server.notify_tools_changed()
+        assert (await stream.message())["method"] == "notifications/tools/list_changed"
+
+
+async def test_the_completion_arrives_when_the_replica_that_asked_has_ended(tmp_path: Path) -> None:
+    async with replicas(1, tmp_path / "store") as [(bank, site)]:
+        async with replicas(1, tmp_path / "store") as [(_, other)]:
+            session = await other.session(NAMED, elicitation={"url": {}})
+            assert (await (await session.call("balance")).answer())["error"]["code"] == URL_ELICITATION_REQUIRED
+        stream = await Session(site, NAMED, session.id).get()
+        bank.server.notify_elicitation_complete("visit 1")
+        assert (await stream.message())["params"] == {"elicitationId": "visit 1"}
+
+
+async def test_a_client_with_a_connection_of_its_own_hears_of_a_completion_at_another_replica(tmp_path: Path) -> None:
+    oracle = Oracle()
+    async with replicas(2, tmp_path / "store") as [(_, site), (other, elsewhere)]:
+        await elsewhere.modern("tools/list")
+        url = f"{site.url.replace('http', 'ws', 1)}/mcp/ws"
+        async with Client(url, revision=NAMED, on_elicit=lambda _: "cancel", trace=oracle) as client:
+            with pytest.raises(Refused):
+                await client.call("balance")
+            other.server.notify_elicitation_complete("visit 1")
+            await until(lambda: oracle.sent_by("server", COMPLETE))
+            await client.ping()
+        assert [news.params for news in oracle.sent_by("server", COMPLETE)] == [{"elicitationId": "visit 1"}]

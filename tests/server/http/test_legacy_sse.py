@@ -9,10 +9,10 @@ from typing import Any, Self
 import pytest
 
 from dovetail import Client, ConnectionLost
-from dovetail.server.http import legacy_sse
 from dovetail.transports.http.server import event_stream
 from tests.support.http import serving
 from tests.support.raw_http import EVENTS, SESSIONS, Answer, Site, initialize, notification, request, text_of
+from tests.support.replica_group import REPLICAS
 from tests.support.waiting import until
 from tests.support.workshop import Workshop, workshop
 
@@ -67,9 +67,10 @@ async def test_every_handshake_revision_is_served_over_http_sse(revision: str) -
 async def test_the_endpoint_event_comes_first_and_names_the_same_origin() -> None:
     async with workshop() as (_, site, _):
         old, other = await Old.connect(site), await Old.connect(site)
-        assert re.fullmatch(r"/messages\?session_id=[0-9a-f]{32}", old.endpoint)
+        assert re.fullmatch(r"/messages\?session_id=[0-9a-f]{32,}", old.endpoint)
         assert old.endpoint != other.endpoint
-        assert old.stream.headers["x-accel-buffering"] == "no"
+        # A word to nginx, which it does not pass on.
+        assert old.stream.headers.get("x-accel-buffering") == (None if REPLICAS else "no")
 
 
 async def test_the_endpoint_of_a_mounted_application_is_below_its_root() -> None:
@@ -114,9 +115,40 @@ async def test_an_invalid_message_is_answered_on_the_stream() -> None:
     async with workshop() as (_, site, _):
         old = await Old.connect(site)
         await old.shake_hands("2024-11-05")
-        await old.send(b"{")
+        await old.send(b'{"jsonrpc":"1.0","id":7,"method":"ping"}')
         answer = await old.stream.message()
-        assert (answer["id"], answer["error"]["code"]) == (None, -32700)
+        assert (answer["id"], answer["error"]["code"]) == (7, -32600)
+        assert "result" in await old.ask("ping")
+
+
+@pytest.mark.parametrize(
+    ("body", "id"),
+    [
+        (b"{", None),
+        (b"hello", None),
+        (b"", None),
+        (b"\xff", None),
+        (b'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":%b}}' % (b"[" * 100_000 + b"]" * 100_000), 7),
+        (b"[" * 100_000, None),
+    ],
+    ids=["cut off", "words", "nothing", "not UTF-8", "nested too deeply", "100,000 brackets"],
+)
+async def test_what_is_no_json_is_refused_with_400(body: bytes, id: int | None) -> None:
+    async with workshop() as (_, site, _):
+        old = await Old.connect(site)
+        await old.shake_hands("2024-11-05")
+        answer = await site.post(body, path=old.endpoint)
+        assert answer.status == 400
+        problem = await answer.json()
+        assert (problem["id"], problem["error"]["code"]) == (id, -32700)
+        assert "result" in await old.ask("ping")
+
+
+async def test_a_malformed_notification_gets_no_answer_on_the_stream() -> None:
+    async with workshop() as (_, site, _):
+        old = await Old.connect(site)
+        await old.shake_hands("2024-11-05")
+        await old.send(b'{"jsonrpc":"1.0","method":"notifications/x"}')
         assert "result" in await old.ask("ping")
 
 
@@ -189,7 +221,7 @@ async def test_a_shutdown_ends_the_stream_after_running_calls_are_answered() -> 
         await old.shake_hands("2024-11-05")
         await old.send(request("tools/call", 70, name="wait", arguments={}))
         await until(lambda: server.began)
-        closing = asyncio.create_task(endpoint.close(5))
+        closing = asyncio.create_task(endpoint.apps[0].close(5))
         await asyncio.sleep(0)
         server.go.set()
         (answer,) = await old.stream.messages()
@@ -197,13 +229,14 @@ async def test_a_shutdown_ends_the_stream_after_running_calls_are_answered() -> 
         await closing
 
 
-async def test_the_number_of_connections_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(legacy_sse, "MAX_CONNECTIONS", 2)
-    async with workshop() as (_, site, endpoint):
+@pytest.mark.one_replica("the limit is that of each replica")
+async def test_the_number_of_connections_is_bounded() -> None:
+    async with workshop(max_connections=2) as (_, site, endpoint):
         first, _ = await Old.connect(site), await Old.connect(site)
-        assert (await site.ask("GET", {"Accept": EVENTS}, path="/sse")).status == 503
+        refused = await site.ask("GET", {"Accept": EVENTS}, path="/sse")
+        assert refused.status == 503 and int(refused.headers["retry-after"]) > 0
         first.stream.line.abort()
-        await until(lambda: len(endpoint._router.legacy._runners) == 1)
+        await until(lambda: len(endpoint.router.legacy._runners) == 1)
         await Old.connect(site)
 
 
@@ -213,9 +246,9 @@ async def test_the_wrong_method_is_405() -> None:
         assert (await site.ask("GET", {"Accept": EVENTS}, path="/messages")).status == 405
 
 
-async def test_websockets_count_as_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(legacy_sse, "MAX_CONNECTIONS", 1)
-    async with workshop() as (_, site, _):
+@pytest.mark.one_replica("the limit is that of each replica")
+async def test_websockets_count_as_connections() -> None:
+    async with workshop(max_connections=1) as (_, site, _):
         place = site.url.replace("http://", "ws://") + "/mcp/ws"
         async with Client(place, timeout=5) as client:
             await client.ping()

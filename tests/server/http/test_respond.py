@@ -261,7 +261,7 @@ class TestListening:
         async with workshop() as (_, site, endpoint):
             stream = await listen(site, toolsListChanged=True)
             await stream.message()
-            endpoint.stop()
+            endpoint.apps[0].stop()
             (last,) = await stream.messages()
             assert last["id"] == "listen-1"
             assert last["result"]["resultType"] == "complete"
@@ -275,7 +275,7 @@ class TestListening:
             stream.line.abort()
             await until(lambda: len(server._core._sessions) == before - 1)
             server.notify_tools_changed()
-            await until(lambda: not endpoint._router._subscribers)
+            await until(lambda: not endpoint.router._subscribers)
 
     async def test_progress_of_a_call_is_not_heard_by_who_listens(self) -> None:
         async with workshop() as (server, site, _):

@@ -42,8 +42,7 @@ async def test_what_came_while_nobody_read_is_read_later(revision: str, kept: st
         call = await session.call("pace", token=1, count=50)
         last = (await first_of(call)).id
         call.line.abort()
-        (live,) = endpoint._router.sessions.live()
-        await until(lambda: not live.busy)
+        await until(lambda: not endpoint.busy)
         server.go.set()
         await until(lambda: server.ended)
         again = await session.get(last=last)
@@ -91,8 +90,7 @@ async def test_the_get_stream_is_resumed_too() -> None:
         server.notify_tools_changed()
         last = (await first_of(stream)).id
         stream.line.abort()
-        (live,) = endpoint._router.sessions.live()
-        await until(lambda: not live.busy)
+        await until(lambda: not endpoint.busy)
         for tell in (server.notify_prompts_changed, server.notify_resources_changed):
             tell()
             await asyncio.sleep(0)
@@ -108,8 +106,7 @@ async def test_who_opens_the_get_stream_anew_without_an_id_hears_what_nobody_hea
         server.notify_tools_changed()
         await first_of(stream)
         stream.line.abort()
-        (live,) = endpoint._router.sessions.live()
-        await until(lambda: not live.busy)
+        await until(lambda: not endpoint.busy)
         server.notify_prompts_changed()
         again = await session.get()
         assert (await first_of(again)).message["method"] == "notifications/prompts/list_changed"
@@ -160,6 +157,7 @@ async def test_nothing_is_lost_and_nothing_comes_twice_however_often_it_breaks(
             assert breaks > 5
 
 
+@pytest.mark.one_replica("tests/server/http/test_shared_sessions.py has this across replicas")
 async def test_a_client_that_comes_back_before_its_old_connection_is_seen_to_be_dead_is_served() -> None:
     async with workshop() as (server, site, _):
         session = await site.session("2025-11-25")
@@ -179,8 +177,7 @@ class TestAwayForLong:
             call = await session.call("pace", token=1, count=2000)
             last = (await first_of(call)).id
             call.line.abort()
-            (live,) = endpoint._router.sessions.live()
-            await until(lambda: not live.busy)
+            await until(lambda: not endpoint.busy)
             server.go.set()
             await until(lambda: server.ended)
             events = [event for event in await (await session.get(last=last)).all() if event.data]
@@ -298,12 +295,11 @@ async def test_a_call_without_a_client_ends_and_then_the_session_may_end_too() -
         call = await session.call("tell_and_wait", token=1)
         await first_of(call)
         call.line.abort()
-        (live,) = endpoint._router.sessions.live()
-        await until(lambda: not live.busy)
+        await until(lambda: not endpoint.busy)
         server.go.set()
         await until(lambda: server.ended)
         async with asyncio.timeout(5):
-            await until(lambda: endpoint._router.health()["sessions"] == 0)
+            await until(lambda: endpoint.health()["sessions"] == 0)
 
 
 @every_revision

@@ -477,10 +477,12 @@ class TestStrictHeaders:
             if status == 400:
                 assert body["error"]["code"] == -32001
 
-    async def test_batches_name_no_one_method_and_are_exempt(self, shared_strict: str) -> None:
+    @pytest.mark.attack("M4")
+    async def test_batches_are_refused(self, shared_strict: str) -> None:
         async with Site(shared_strict) as site:
             opened = await site.post(initialize("2025-03-26"), {"Mcp-Method": "initialize"})
             session = {"Mcp-Session-Id": opened.headers["mcp-session-id"]}
-            answer = await site.post([request("ping"), request("ping")], session)
-            assert answer.status == 200
-            assert len(await answer.json()) == 2
+            for disguise in ({}, {"Mcp-Method": "ping", "Mcp-Name": "harmless"}):
+                answer = await site.post([request("ping"), request("ping")], {**session, **disguise})
+                assert answer.status == 400
+                assert (await answer.json())["error"]["code"] == -32001

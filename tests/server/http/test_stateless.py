@@ -44,7 +44,7 @@ class TestWithoutSessions:
             assert (await answer.json())["result"]["protocolVersion"] == revision
             confirmed = await site.post(notification("notifications/initialized"), {"MCP-Protocol-Version": revision})
             assert (confirmed.status, await confirmed.body()) == (202, b"")
-            assert endpoint._router.health()["sessions"] == 0
+            assert endpoint.health()["sessions"] == 0
 
     @every_revision
     async def test_what_needs_to_be_remembered_is_not_offered(self, revision: str) -> None:

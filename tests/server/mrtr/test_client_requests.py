@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dovetail.protocol.errors import MissingCapability
+from dovetail.protocol.errors import LocalError, MissingCapability
 from dovetail.protocol.revisions import REVISIONS
 from dovetail.server.mrtr.client_requests import Answer, ClientRequests, answer_of
 from dovetail.server.mrtr.forms import form_for
@@ -98,6 +98,7 @@ def test_an_answer_is_of_the_type_that_the_form_was_made_from() -> None:
     assert answer_of(ElicitResult("accept", {"value": 3}), form_for(int)) == Answer("accept", 3)
     assert answer_of(ElicitResult("decline"), form_for(int)) == Answer("decline")
     assert not answer_of(ElicitResult("cancel"), form_for(int)).accepted
+    assert answer_of(ElicitResult("accept", {"value": 3}), form_for(int)).data == 3
     assert answer_of(ElicitResult("accept"), None, "visit").id == "visit"
 
 
@@ -159,3 +160,9 @@ def test_questions_made_by_hand_are_checked_too() -> None:
     questions().check(InputRequired(state="only"))
     with pytest.raises(MissingCapability, match="roots"):
         questions(can(elicitation=ElicitationCapability(url={}))).check(made)
+
+
+@pytest.mark.parametrize(("action", "verb"), [("decline", "declined"), ("cancel", "cancelled")])
+def test_data_that_the_user_did_not_give_is_an_error_that_says_what_to_look_at(action: Any, verb: str):
+    with pytest.raises(LocalError, match=f"the user {verb}: look at answer.accepted first"):
+        _ = Answer[int](action).data

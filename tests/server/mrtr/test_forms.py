@@ -15,8 +15,8 @@ import pytest
 from dovetail.protocol.errors import InvalidAnswer, LocalError
 from dovetail.protocol.revisions import REVISIONS
 from dovetail.schema.forms import fit_form
+from dovetail.schema.hints.param import Param
 from dovetail.server.mrtr.forms import Email, Url, form_for
-from dovetail.server.signatures.param import Param
 
 
 class Color(enum.Enum):

@@ -99,7 +99,7 @@ async def test_a_question_cannot_be_part_of_a_step(revision: str) -> None:
 
     @server.tool
     async def nested(ctx: Context) -> str:
-        return await ctx.step("outer", lambda: ctx.elicit("Sure?", bool))
+        return str(await ctx.step("outer", lambda: ctx.elicit("Sure?", bool)))
 
     async with Client(server, revision=revision, on_elicit=answer) as client:
         with pytest.raises(ToolFailed, match="elicitation/create cannot be asked inside a step"):

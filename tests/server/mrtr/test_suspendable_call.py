@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
-from dovetail import Client, Context, Server
+from dovetail import CallToolResult, Client, Context, Server
 from dovetail.protocol.errors import INTERNAL_ERROR, StepFailed
+from dovetail.protocol.mrtr import Journal, JournalEntry, digest
+from dovetail.protocol.revisions import NEWEST
 from dovetail.server.mrtr.client_requests import Answer
+from dovetail.server.mrtr.suspendable_call import SuspendableCall
 from tests.support.asking import KEYS, Rounds, accept, asked
 from tests.support.waiting import settled, until
 
@@ -421,3 +424,39 @@ async def test_a_handler_without_a_context_takes_the_straight_way() -> None:
         assert (await client.call("plain")).text == "done"
     assert "interview" not in tasks[0]
     assert "desk" not in server.__dict__
+
+
+class TestReplay:
+    """A handler that runs again reports nothing until it does something new."""
+
+    @staticmethod
+    def journal(*steps: str) -> Journal:
+        entries = {digest("step", name): JournalEntry(digest("step", name), name, step=True) for name in steps}
+        return Journal(entries)
+
+    async def run(self, journal: Journal, names: list[str]) -> list[tuple[str, bool]]:
+        call, seen = SuspendableCall(NEWEST, journal, journal.answers()), list[tuple[str, bool]]()
+
+        async def done() -> str:
+            return "new"
+
+        async def handler() -> CallToolResult:
+            for name in names:
+                seen.append((name, call.is_replaying))
+                await call.step(name, done)
+            seen.append(("end", call.is_replaying))
+            return CallToolResult([])
+
+        call.start(handler)
+        await call.outcome()
+        return seen
+
+    async def test_a_first_run_replays_nothing(self) -> None:
+        assert await self.run(self.journal(), ["a"]) == [("a", False), ("end", False)]
+
+    async def test_steps_of_an_earlier_run_are_replayed(self) -> None:
+        seen = await self.run(self.journal("a", "b"), ["a", "b", "c"])
+        assert seen == [("a", True), ("b", True), ("c", False), ("end", False)]
+
+    async def test_something_new_ends_the_replay_even_if_a_step_was_left_out(self) -> None:
+        assert await self.run(self.journal("a", "b"), ["a", "c"]) == [("a", True), ("c", True), ("end", False)]

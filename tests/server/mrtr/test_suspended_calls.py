@@ -17,6 +17,7 @@ from dovetail.protocol.seal import KeyRing
 from dovetail.protocol.terms import Terms
 from dovetail.server.mrtr import suspended_calls as module
 from dovetail.server.mrtr.suspended_calls import SuspendedCalls
+from dovetail.server.mrtr.used_states import UsedStates
 from dovetail.server.session import Session
 from dovetail.wire.jsonrpc import Request
 from tests.support import plans
@@ -258,11 +259,10 @@ async def test_calls_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
         assert shop.ran.count("price") == shop.ran.count("book") == 3
 
 
-async def test_used_states_are_remembered_within_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_used_states_are_remembered_within_a_bound() -> None:
     """Of what is forgotten nobody knows any more whether it was used, so that it is refused."""
-    monkeypatch.setattr(module, "MAX_USED", 2)
     now = 1000.0
-    shop = with_options(Shop(), clock=lambda: now)
+    shop = with_options(Shop(), clock=lambda: now, used=UsedStates(600, now, max_used=2))
     async with asked(shop.server) as client:
         calls: list[Rounds] = []
         for city in ("a", "b", "c", "d"):

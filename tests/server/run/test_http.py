@@ -20,8 +20,8 @@ import pytest
 from dovetail import Server
 from dovetail.protocol.errors import LocalError
 from dovetail.server.run import http as run_http
+from dovetail.server.run.connection_limits import MAX_HEAD_BYTES
 from dovetail.server.run.sockets import CannotListen, reports_bind_errors_in_one_line
-from dovetail.server.run.uvicorn_protocol import MAX_HEAD_BYTES
 from tests.support.http import free_port, listening
 from tests.support.http_process import BOTH, HttpProcess
 from tests.support.raw import PATIENCE, eventually
@@ -279,7 +279,7 @@ class TestRequestHeads:
         assert exchange(inn, head).startswith(b"HTTP/1.1 431")
 
     def test_a_head_that_is_slow_or_never_comes_is_cut_off(self) -> None:
-        before = "import dovetail.server.run.uvicorn_protocol as bounded\nbounded.HEAD_SECONDS = 0.3\n"
+        before = "import dovetail.server.run.connection_limits as bounded\nbounded.HEAD_SECONDS = 0.3\n"
         with HttpProcess("", command=start({"port": 0}, before)) as server:
             for beginning in (b"", b"POST /mcp HTTP/1.1\r\nhost: loc"):
                 started = time.monotonic()

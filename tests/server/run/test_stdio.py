@@ -111,6 +111,7 @@ class TestServing:
         assert caplog.text == ""
 
 
+NOTE = "note: server.py:8 prints to stdout, which carries messages; prints go to stderr."
 SERVER = """
 import asyncio, sys
 from contextlib import asynccontextmanager
@@ -188,7 +189,7 @@ class TestProcess:
         assert process.read()["result"]["content"][0]["text"] == "hello"
         code, output, errors = process.end()
         assert (code, output) == (0, "")
-        assert errors.splitlines() == ["entered", "echoing", "left"]
+        assert errors.splitlines() == [NOTE, "entered", "echoing", "left"]
 
     def test_requests_received_before_the_end_of_input_are_answered(self, program: Path):
         process = Process(program, PATIENCE)
@@ -205,7 +206,7 @@ class TestProcess:
         process.call(1, "wait")
         code, output, errors = process.end()
         assert (code, output) == (0, "")
-        assert "1 calls were still running after 0.05 s and were stopped" in errors
+        assert "1 call was still running after 0.05 s and was stopped" in errors
         assert errors.splitlines()[-1] == "left"
 
     @pytest.mark.skipif(sys.platform == "win32", reason="signals as on POSIX are needed")
@@ -217,7 +218,7 @@ class TestProcess:
         assert process.process.wait(PATIENCE) == 0
         _, output, errors = process.end()
         assert output == ""
-        assert errors.splitlines() == ["entered", "left"]
+        assert errors.splitlines() == [NOTE, "entered", "left"]
 
     @pytest.mark.skipif(sys.platform == "win32", reason="signals as on POSIX are needed")
     def test_a_second_signal_ends_the_process_at_once(self, program: Path):

@@ -69,7 +69,7 @@ def test_the_simplest_tool():
 def test_a_tool_without_parameters_accepts_no_arguments():
     def fn(): ...
 
-    assert bound(fn).input_schema == {"type": "object", "additionalProperties": False}
+    assert bound(fn).input_schema == {"type": "object", "properties": {}, "additionalProperties": False}
     assert bound(fn).output_schema is None
     with pytest.raises(BadArguments, match='unknown argument "a"; there are no arguments'):
         bound(fn).bind({"a": 1})
@@ -196,9 +196,13 @@ def test_defaults_and_notes_are_shown(hint, default, shown):
     assert binding.bind({})["x"] is default or binding.bind({})["x"] == default
 
 
-def test_the_default_is_the_very_object():
-    shared: list[int] = []
-    assert taking(list[int], default=shared).bind({})["x"] is shared
+def test_the_default_is_the_very_object_unless_it_is_mutable():
+    shared = datetime(2025, 1, 2, tzinfo=UTC)
+    assert taking(datetime, default=shared).bind({})["x"] is shared
+    mutable: list[int] = [1]
+    given = taking(list[int], default=mutable).bind({})["x"]
+    assert given == mutable
+    assert given is not mutable
 
 
 def test_pydantic_field_as_a_default():
@@ -261,7 +265,7 @@ def test_kwargs_take_the_rest_but_never_what_is_not_theirs():
 def test_kwargs_accept_any_type():
     def fn(**rest): ...
 
-    assert bound(fn).input_schema == {"type": "object", "additionalProperties": True}
+    assert bound(fn).input_schema == {"type": "object", "properties": {}, "additionalProperties": True}
     assert bound(fn).bind({"a": [1]}) == {"a": [1]}
 
 

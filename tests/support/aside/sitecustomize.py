@@ -8,7 +8,7 @@ open, and what it cannot write is lost.
 import os
 import sys
 
-FOLDER = os.environ.get("DOVETAIL_TRAFFIC", "")
+FOLDER = os.environ.get("PYTHON_DOVETAIL_TRAFFIC", "")
 WATCHED = "dovetail.runtime.connection"
 SIDES = {"ServerConnection": b"server", "ClientSession": b"client"}
 MOST_RECORDS, MOST_BYTES = 2_000, 200_000
@@ -41,13 +41,13 @@ def listen(connection):
     file = os.path.join(FOLDER, f"{os.getpid()}-{os.urandom(4).hex()}")
     count = [0, 0]
 
-    def begin_listened_to(self, sender, service, *, reader=None, trace=None):
+    def begin_listened_to(self, sender, service, *, reader=None, trace=None, **options):
         names = [kind.__name__ for kind in type(service).__mro__]
         sides = [SIDES[name] for name in names if name in SIDES]
         if sides and reader is not None:  # without a reader it is HTTP
             count[0] += 1
             trace = told(trace, b"%d %s" % (count[0], sides[0]))
-        begin(self, sender, service, reader=reader, trace=trace)
+        begin(self, sender, service, reader=reader, trace=trace, **options)
 
     def told(trace, about):
         def tell(direction, line):

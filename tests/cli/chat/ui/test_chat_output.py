@@ -9,13 +9,14 @@ import pytest
 
 from dovetail.cli.chat.ui.chat_output import ChatOutput, wrap_parts
 from dovetail.cli.chat.ui.colours import Colorizer, Part
+from dovetail.cli.chat.ui.streamed_text import PlainText
 from dovetail.cli.output import width_of
 
 
 class Page:
     def __init__(self) -> None:
         self.text = ""
-        self.transcript = ChatOutput(self.write, Colorizer(False), lambda: 40)
+        self.transcript = ChatOutput(self.write, Colorizer(False), lambda: 40, PlainText())
 
     def write(self, text: str) -> None:
         self.text += text

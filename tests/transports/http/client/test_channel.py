@@ -17,6 +17,7 @@ from dovetail.protocol.errors import (
     InvalidAnswer,
     LocalError,
     NotFound,
+    OutcomeUnknown,
     RemoteError,
     SessionEnded,
 )
@@ -655,7 +656,7 @@ class TestErrors:
                 "text/html",
                 "answered 500 Internal Server Error: Big trouble",
             ),
-            (401, b"", None, "answered 401 Unauthorized (it wants credentials: see auth=)"),
+            (401, b"", None, "answered 401 Unauthorized (it wants credentials: give a token with auth= or a header"),
             (503, b"later", "text/plain", "answered 503 Service Unavailable: later (the server is not ready"),
             (302, b"", None, "answered 302 Found (it redirects, which only 307 and 308 may)"),
             (599, b"x" * 5000, "text/plain", "answered 599: " + "x" * 200 + "..."),
@@ -716,7 +717,7 @@ class TestErrors:
         async with ScriptedHttpServer(script) as server, connected(server, ENVELOPE) as (channel, ear):
             channel.send(request(1))
             problem = await ear.failure(1)
-        assert isinstance(problem, ConnectionLost)
+        assert type(problem) is OutcomeUnknown
         assert "closed the connection without an answer" in str(problem)
 
     async def test_a_server_that_does_not_speak_http(self):
@@ -734,7 +735,18 @@ class TestErrors:
 
         async with ScriptedHttpServer(script) as server, connected(server, ENVELOPE) as (channel, ear):
             channel.send(request(1))
-            assert isinstance(await ear.failure(1), ConnectionLost)
+            assert type(await ear.failure(1)) is OutcomeUnknown
+
+    @pytest.mark.parametrize(("status", "kind"), [(502, OutcomeUnknown), (504, OutcomeUnknown), (503, HttpStatus)])
+    async def test_a_proxy_that_got_no_response_may_have_passed_the_request_on(
+        self, status: int, kind: type[ConnectionLost]
+    ):
+        async def script(asked: RecordedRequest, line: ResponseWriter) -> None:
+            await line.answer(status)
+
+        async with ScriptedHttpServer(script) as server, connected(server, ENVELOPE) as (channel, ear):
+            channel.send(request(1))
+            assert type(await ear.failure(1)) is kind
 
     async def test_a_server_that_is_not_there(self):
         async def script(asked: RecordedRequest, line: ResponseWriter) -> None: ...
@@ -744,7 +756,7 @@ class TestErrors:
         async with connected(server, ENVELOPE) as (channel, ear):
             channel.send(request(1))
             problem = await ear.failure(1)
-        assert isinstance(problem, ConnectionLost)
+        assert type(problem) is ConnectionLost
         assert f"Could not reach {server.url}: " in str(problem)
         assert "Is the server running?" in str(problem)
 

@@ -37,7 +37,7 @@ class Log:
         self.gone = 0
         """How many of the oldest have been let go of."""
 
-    async def append(self, entries: Sequence[bytes], keep: int) -> int:
+    async def append(self, entries: Sequence[bytes], keep: int, *, close: bool) -> int:
         await settled(3)
         self.entries += entries
         self.gone = max(self.gone, len(self.entries) - keep)
