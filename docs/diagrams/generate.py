@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args
 
 FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parents[1]
@@ -29,6 +29,7 @@ PURPOSES = {
     "client": "connecting and calling",
     "middleware": "ready-made middleware",
     "runtime": "tasks, deadlines, connections",
+    "config": "configuration files: read, edit",
     "transports": "stdio, sockets, HTTP, WebSocket",
     "auth": "OAuth rules",
     "storage": "stores of bytes",
@@ -289,13 +290,14 @@ def machine_modules() -> list[str]:
 def machine_of(module: ModuleType) -> Machine:
     """Read `State`, `Event` and `TRANSITIONS` of a module.
 
-    The table is `{(state, event): state}` or `{state: {event: state}}`. A value may also be a tuple that has the next
-    state in it.
+    `State` is an enum, or a Literal where the states are words of the wire. The table is `{(state, event): state}` or
+    `{state: {event: state}}`. A value may also be a tuple that has the next state in it.
     """
+    members: list[Any] = list(get_args(module.State) or module.State)
     sources: dict[tuple[str, str], list[str]] = {}
-    for source, event, target in _transitions(module.TRANSITIONS, module.State):
+    for source, event, target in _transitions(module.TRANSITIONS, members):
         sources.setdefault((_words(event), _words(target)), []).append(_words(source))
-    anywhere = {event: target for (event, target), found in sources.items() if len(found) == len(module.State)}
+    anywhere = {event: target for (event, target), found in sources.items() if len(found) == len(members)}
     edges: dict[tuple[str, str], list[str]] = {}
     for (event, target), found in sources.items():
         for source in found if event not in anywhere else ():
@@ -303,15 +305,16 @@ def machine_of(module: ModuleType) -> Machine:
     title = (module.__doc__ or module.__name__).strip().splitlines()[0].split(". ")[0].rstrip(".")
     used = {event for event, _ in sources}
     legend = {event: text for event, text in _meanings(module.Event).items() if event in used}
-    states = [_words(state) for state in module.State]
-    return Machine(title, states, edges, _meanings(module.State), legend, anywhere)
+    states = [_words(state) for state in members]
+    return Machine(title, states, edges, _meanings(members), legend, anywhere)
 
 
-def _meanings(members: type[enum.Enum]) -> dict[str, str]:
-    return {_words(member): member.value for member in members if isinstance(member.value, str)}
+def _meanings(members: Iterable[Any]) -> dict[str, str]:
+    enums = [member for member in members if isinstance(member, enum.Enum)]
+    return {_words(member): member.value for member in enums if isinstance(member.value, str)}
 
 
-def _transitions(table: Mapping[Any, Any], states: type[enum.Enum]) -> Iterable[tuple[enum.Enum, enum.Enum, enum.Enum]]:
+def _transitions(table: Mapping[Any, Any], states: Sequence[Any]) -> Iterable[tuple[Any, Any, Any]]:
     for key, value in table.items():
         if isinstance(value, Mapping):
             for event, target in value.items():
@@ -321,12 +324,12 @@ def _transitions(table: Mapping[Any, Any], states: type[enum.Enum]) -> Iterable[
             yield source, event, _target(value, states)
 
 
-def _target(value: Any, states: type[enum.Enum]) -> enum.Enum:
-    return next(part for part in (value if isinstance(value, tuple) else (value,)) if isinstance(part, states))
+def _target(value: Any, states: Sequence[Any]) -> Any:
+    return next(part for part in (value if isinstance(value, tuple) else (value,)) if part in states)
 
 
-def _words(member: enum.Enum) -> str:
-    return member.name.lower().replace("_", " ")
+def _words(member: Any) -> str:
+    return (member.name if isinstance(member, enum.Enum) else str(member)).lower().replace("_", " ")
 
 
 Edge = tuple[str, str]
@@ -365,6 +368,8 @@ class _MachineDrawing:
         self.down = self._lanes([edge for edge in edges if self._span(edge) > 1])
         self.up = self._lanes([edge for edge in edges if self._span(edge) < 0])
         texts = [NARROW * len(text) for text in machine.meanings.values()]
+        # The events that leave a state as it is are written below it, on the left of the arrow in the middle.
+        texts += [2 * NARROW * len(_stays(machine.edges.get((start, start), ()))) for start, _ in self.next]
         self.width = 28 + max([WIDE * len(state) for state in machine.states] + texts)
         self.left = 32 + sum(lane.width for lane in _unique(self.up.values()))
         self.heights = {state: self._height(state) for state in machine.states}
@@ -438,8 +443,7 @@ class _MachineDrawing:
             if meaning is not None:
                 self.canvas.text(across, middle + 14, meaning, "small")
             if events := self.machine.edges.get((state, state)):
-                text = "stays: " + ", ".join(events)
-                self.canvas.text(self.left + 4, self._below(state) - 2, text, "small", "start")
+                self.canvas.text(self.left + 4, self._below(state) - 2, _stays(events), "small", "start")
 
     def _below(self, state: str) -> float:
         return self.top[state] + self.heights[state] + LINE
@@ -474,6 +478,10 @@ class _MachineDrawing:
         lines += [f"{event}: {text}" for event, text in self.machine.legend.items()]
         for number, line in enumerate(lines):
             self.canvas.text(16, self.bottom + number * (LINE + 3), line, "small", "start")
+
+
+def _stays(events: Sequence[str]) -> str:
+    return "stays: " + ", ".join(events)
 
 
 def _unique(lanes: Iterable[_Lane]) -> list[_Lane]:
