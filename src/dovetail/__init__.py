@@ -17,15 +17,16 @@ if TYPE_CHECKING:
     from dovetail.client.auth.token_store import FileTokens, default_tokens
     from dovetail.client.client import Client
     from dovetail.client.elicitation import Elicitation
+    from dovetail.client.targets.secrets import Secrets
     from dovetail.client.tasks.state import TaskUpdate
     from dovetail.client.tasks.task import Task
     from dovetail.config.entries import ServerEntry
     from dovetail.config.launch_spec import LaunchSpec
     from dovetail.config.reader import read_config
+    from dovetail.gateway.gateway import Gateway
     from dovetail.host.host import Host
     from dovetail.host.models.contract import Model
     from dovetail.host.models.errors import ModelFailed
-    from dovetail.host.secrets import Secrets
     from dovetail.policy.approval_questions import No, Yes
     from dovetail.policy.audit.log import Audit
     from dovetail.policy.rules import Policy, Rule
@@ -109,6 +110,7 @@ _HOMES = {
     "Embedded": "types.content",
     "Extension": "protocol.extension",
     "FileTokens": "client.auth.token_store",
+    "Gateway": "gateway.gateway",
     "GetPromptResult": "types.prompts",
     "Handles": "server.features.handles",
     "Host": "host.host",
@@ -151,7 +153,7 @@ _HOMES = {
     "Root": "types.client_features",
     "Rule": "policy.rules",
     "SamplingMessage": "types.client_features",
-    "Secrets": "host.secrets",
+    "Secrets": "client.targets.secrets",
     "Server": "server.app",
     "ServerEntry": "config.entries",
     "StaticTokens": "server.auth.verifiers",
@@ -194,6 +196,7 @@ __all__ = [
     "Embedded",
     "Extension",
     "FileTokens",
+    "Gateway",
     "GetPromptResult",
     "Handles",
     "Host",

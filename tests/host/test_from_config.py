@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from dovetail.client.auth.token_store import FileTokens
+from dovetail.client.targets.secrets import Secrets
 from dovetail.host.host import Host
-from dovetail.host.secrets import Secrets
 from dovetail.policy.rules import Policy, Rule
 from dovetail.protocol.errors import LocalError
 from tests.host.hosting import PROGRAMS, QUICK, Somebody

@@ -10,6 +10,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "dovetail serve server.py --host 0.0.0.0 --allow-host mcp.example.com --workers 4",
     ),
     "worker": ("dovetail worker server.py --store redis://localhost",),
+    "gateway": (
+        "dovetail gateway mcp.json --trust",
+        "dovetail gateway mcp.json --stdio",
+        "dovetail gateway mcp.json --port 8080 --workers 4 --store redis://localhost",
+    ),
     "list": (
         "dovetail list server.py",
         "dovetail list server.py add",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import shlex
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, NoReturn
 
@@ -27,6 +28,7 @@ COMMANDS = {
     "logout": "delete a login and revoke its tokens",
     "accounts": "list the stored logins",
     "host": "chat with a model that uses your servers",
+    "gateway": "serve the servers of a configuration file behind one endpoint",
     "traffic": "show the messages between a running `dovetail host` and its servers",
     "ask": "ask a model that uses your servers one question, for scripts",
     "install": "install a server into another program, such as Claude Desktop or Cursor",
@@ -99,6 +101,15 @@ class CommandParser(argparse.ArgumentParser):
             message = f"missing {message.removeprefix(_REQUIRED)}"
         end = "" if message.endswith((".", "?")) else "."
         raise UsageError(f"{message}{end} See `{self.prog} --help`.")
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        """Refuse a value that is none of the choices, with the choice that was meant."""
+        if action.choices is None or value in action.choices:
+            return
+        choices = [str(choice) for choice in action.choices]
+        near = _similar(str(value), choices)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        raise argparse.ArgumentError(action, f"invalid choice: {value!r} (choose from {', '.join(choices)}){hint}")
 
     def parse_command(self, words: Sequence[str]) -> argparse.Namespace:
         """Parse; options may stand between positional arguments, and a misspelt option gets a suggestion."""
@@ -204,6 +215,25 @@ def unknown_command(name: str) -> str:
 
     near = difflib.get_close_matches(name, list(COMMANDS), 1)
     return f"there is no command {name!r}{f'; did you mean {near[0]}?' if near else ''}"
+
+
+def option_before_command(words: Sequence[str]) -> str | None:
+    """The error for options that precede the subcommand; None if there is no subcommand."""
+    command = next((word for word in words if word in COMMANDS), None)
+    if command is None:
+        return None
+    at = words.index(command)
+    line = shlex.join(["dovetail", command, *words[at + 1 :], *words[:at]])
+    return f"options follow the command: {line}"
+
+
+def _similar(word: str, choices: Sequence[str]) -> list[str]:
+    """The choices that a word resembles, as a whole or in their first part: claude for claude-code."""
+    import difflib
+
+    parts = {choice: choice.partition("-")[0] for choice in choices}
+    near = difflib.get_close_matches(word, [*choices, *parts.values()], 1)
+    return [choice for choice in choices if near and near[0] in (choice, parts[choice])]
 
 
 def _with_module_target(words: list[str], before: Sequence[str]) -> list[str]:

@@ -203,8 +203,12 @@ class ClientConnection:
         id: Id | None = None,
         *,
         retry: bool = True,
+        raw: bool = False,
     ) -> Any:
-        """Send a request; once more where the retry policy allows it, after the cause of the failure is repaired."""
+        """Send a request; once more where the retry policy allows it, after the cause of the failure is repaired.
+
+        With `raw` the result is a `msgspec.Raw`, on a connection with `raw_results`.
+        """
         supervisor = self._connected()
         pending = supervisor.connection.pending
         if id is None:
@@ -214,7 +218,7 @@ class ClientConnection:
             params = {**body, "_meta": {**(meta_of(body) or {}), "progressToken": id}}
         timeouts = Timeouts(self._options.timeout if timeout is None else timeout, self._max_timeout)
         try:
-            result = await pending.request(method, params, timeouts, id=id, on_progress=progress)
+            result = await pending.request(method, params, timeouts, id=id, on_progress=progress, raw=raw)
         except (OutcomeUnknown, SessionEnded, RemoteError) as problem:
             usable = retry and supervisor.http is not None and supervisor.connection.gone is None
             if not usable or not self._retry_policy.allow(problem, method, body):
@@ -222,7 +226,7 @@ class ClientConnection:
                     raise OutcomeUnknown(str(problem)) from problem
                 raise
             await self._repair(problem)
-            return await self._send(method, body, timeout, progress, retry=False)
+            return await self._send(method, body, timeout, progress, retry=False, raw=raw)
         revision = supervisor.agreement.revision
         if revision.result_type:
             self._check_type(method, result, revision)

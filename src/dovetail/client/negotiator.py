@@ -59,6 +59,8 @@ class ConnectOptions(msgspec.Struct, kw_only=True):
     log_level: str | None = None
     trace: Trace | None = None
     eras: EraCache = SHARED_ERAS
+    raw_results: bool = False
+    """Results are decoded only for requests that want it, as a gateway passes most of them on."""
 
     def declared(self, revision: Revision) -> ClientCapabilities:
         """The capabilities that the client declares on a revision."""

@@ -194,6 +194,7 @@ class Supervisor:
             peer_name=self._target.label,
             # The error of a program that does not start has the lines that are no messages.
             defer_warning=self._program is not None,
+            raw_results=self._options.raw_results,
         )
         self._target.use_timeouts(self.connection.pending)
         self.connection.open()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-SERVER_KEYS = frozenset({"type", "command", "args", "env", "envFile", "cwd", "url", "headers", "disabled"})
-FILE_KEYS = frozenset({"mcpServers", "servers", "inputs"})
+SERVER_KEYS = frozenset(
+    {"type", "command", "args", "env", "envFile", "cwd", "url", "headers", "disabled", "shared", "gateway"}
+)
+FILE_KEYS = frozenset({"mcpServers", "servers", "inputs", "gateway"})
 INPUT_KEYS = frozenset({"type", "id", "description", "password", "options", "default"})
 
 _OTHERS = frozenset(

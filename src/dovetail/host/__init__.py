@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from dovetail import lazily
 
 if TYPE_CHECKING:
+    from dovetail.client.targets.secrets import Secrets
     from dovetail.config.entries import Input, Origin, ServerEntry
     from dovetail.config.reader import read_config
     from dovetail.host.catalogue import HostPrompt, HostResource, HostTemplate, HostTool
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from dovetail.host.models.scripted import ScriptedModel, ScriptStep, ScriptToolUse
     from dovetail.host.models.usage import Usage
     from dovetail.host.running_work import WorkInProgress
-    from dovetail.host.secrets import Secrets
     from dovetail.host.tasks.host_task import BackgroundResult, HostTask
 
 _HOMES = {
@@ -70,7 +70,7 @@ _HOMES = {
     "ScriptStep": "host.models.scripted",
     "ScriptToolUse": "host.models.scripted",
     "ScriptedModel": "host.models.scripted",
-    "Secrets": "host.secrets",
+    "Secrets": "client.targets.secrets",
     "ServerEntry": "config.entries",
     "ServerStatus": "host.events",
     "TextDelta": "host.models.contract",

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from hashlib import sha256
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -19,22 +18,14 @@ from dovetail.host.consent.definition_review import DefinitionReview
 from dovetail.host.servers.bounded_client import ServerFeatures
 from dovetail.host.servers.supervisor import ServerSupervisor
 from dovetail.policy.user_decisions import ToolSwitches
+from dovetail.protocol.names import tool_name, unless_odd
 from dovetail.types.prompts import Prompt
 from dovetail.types.resources import Resource, ResourceTemplate
 from dovetail.types.tools import Tool
 
-MAX_NAME = 64
-"""Longest tool name that model providers accept, in characters of `[A-Za-z0-9_-]`."""
-
 MAX_COMMAND = 128
-_HASH = 12
 
-_ODD_IN_TOOL = re.compile(r"[^A-Za-z0-9_-]")
 _ODD_IN_COMMAND = re.compile(r"[^A-Za-z0-9_.-]")
-_HASHED = re.compile(rf"_[0-9a-f]{{{_HASH}}}\Z")
-
-NamedOwner: TypeAlias = tuple[str, str]
-"""The key of a server, and what the server itself calls its tool or prompt."""
 
 
 class HostTool(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,32 +63,11 @@ class HostTemplate(msgspec.Struct, frozen=True, kw_only=True):
     digest: str = ""
 
 
-def tool_name(server: str, tool: str) -> str:
-    """`server__tool`, or one that ends in a hash of both where that is too long, odd, or could be another's.
-
-    A key without `__` that does not end in `_` ends where the first `__` stands, so that no two owners share a name
-    without a hash; and no name without a hash looks like one with a hash.
-    """
-    plain = f"{server}__{tool}"
-    clear = bool(server) and bool(tool) and "__" not in server and not server.endswith("_")
-    return _unless_odd(plain, clear, _ODD_IN_TOOL, MAX_NAME, (server, tool))
-
-
 def prompt_command(server: str, prompt: str) -> str:
     """`/mcp.server.prompt`, with a hash under the same conditions; a key without dots ends at the first."""
     plain = f"mcp.{server}.{prompt}"
     clear = bool(server) and bool(prompt) and "." not in server
-    return "/" + _unless_odd(plain, clear, _ODD_IN_COMMAND, MAX_COMMAND, (server, prompt))
-
-
-def _unless_odd(plain: str, clear: bool, odd: re.Pattern[str], longest: int, owner: NamedOwner) -> str:
-    if clear and len(plain) <= longest and not odd.search(plain) and not _HASHED.search(plain):
-        return plain
-    return f"{odd.sub('_', plain)[: longest - _HASH - 1]}_{_digest(owner)}"
-
-
-def _digest(owner: NamedOwner) -> str:
-    return sha256(msgspec.json.encode(owner)).hexdigest()[:_HASH]
+    return "/" + unless_odd(plain, clear, _ODD_IN_COMMAND, MAX_COMMAND, (server, prompt))
 
 
 T = TypeVar("T", HostTool, HostPrompt)

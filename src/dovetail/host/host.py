@@ -47,12 +47,11 @@ from .running_work import RunningWork, WorkInProgress
 
 if TYPE_CHECKING:
     from dovetail.client.completion import Reference
+    from dovetail.client.targets.secrets import Secrets
+    from dovetail.config.config_watch import ConfigChange, ConfigWatch
     from dovetail.host.chat.chat import Chat
-    from dovetail.host.config_watch import ConfigChange, ConfigWatch
     from dovetail.policy.approval_questions import OnApprove
     from dovetail.policy.rules import Policy, Rule
-
-    from .secrets import Secrets
 
 logger = logging.getLogger("dovetail")
 
@@ -144,7 +143,7 @@ class Host:
         With `watch`, a change of the files is taken up while the host runs: only what changed restarts. Files that
         are `optional` count after the others, and need not be there yet.
         """
-        from dovetail.host.config_watch import ConfigWatch
+        from dovetail.config.config_watch import ConfigWatch
 
         if not files:
             raise LocalError('Name a configuration file, as in Host.from_config("mcp.json")')

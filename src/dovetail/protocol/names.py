@@ -1,9 +1,10 @@
-"""Rules for names: of tools, and of the headers that mirror arguments of tools."""
+"""Rules for names: of tools, of tools of several servers together, and of headers that mirror arguments of tools."""
 
 from __future__ import annotations
 
 import re
-from typing import Any, cast
+from hashlib import sha256
+from typing import Any, TypeAlias, cast
 
 import msgspec
 
@@ -11,6 +12,16 @@ _TOOL = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _MIRRORED = ("string", "integer", "boolean")
 _MIRRORED_IN_DRAFT = (*_MIRRORED, "number")
+
+MAX_NAME = 64
+"""Longest tool name that model providers accept, in characters of `[A-Za-z0-9_-]`."""
+
+_HASH = 12
+_ODD_IN_TOOL = re.compile(r"[^A-Za-z0-9_-]")
+_HASHED = re.compile(rf"_[0-9a-f]{{{_HASH}}}\Z")
+
+NamedOwner: TypeAlias = tuple[str, str]
+"""The key of a server, and what the server itself calls its tool or prompt."""
 
 
 def check_tool_name(name: str) -> str | None:
@@ -22,6 +33,25 @@ def check_tool_name(name: str) -> str | None:
         return f"The tool name {shown!r} has {len(name)} characters; it should have 1 to 128."
     odd = "".join(dict.fromkeys(char for char in name if not _TOOL.fullmatch(char)))
     return f"The tool name {shown!r} contains {odd!r}; it should consist of A-Z, a-z, 0-9, _, - and . only."
+
+
+def tool_name(server: str, tool: str) -> str:
+    """`server__tool`, or one that ends in a hash of both where that is too long, odd, or could be another's.
+
+    A key without `__` that does not end in `_` ends where the first `__` stands, so that no two owners share a name
+    without a hash; and no name without a hash looks like one with a hash.
+    """
+    plain = f"{server}__{tool}"
+    clear = bool(server) and bool(tool) and "__" not in server and not server.endswith("_")
+    return unless_odd(plain, clear, _ODD_IN_TOOL, MAX_NAME, (server, tool))
+
+
+def unless_odd(plain: str, clear: bool, odd: re.Pattern[str], longest: int, owner: NamedOwner) -> str:
+    """A name as it is if it is clear, short enough and has no odd character, or one with a hash of its owner."""
+    if clear and len(plain) <= longest and not odd.search(plain) and not _HASHED.search(plain):
+        return plain
+    digest = sha256(msgspec.json.encode(owner)).hexdigest()[:_HASH]
+    return f"{odd.sub('_', plain)[: longest - _HASH - 1]}_{digest}"
 
 
 def header_paths(schema: dict[str, Any], *, numbers: bool = False) -> dict[tuple[str, ...], str]:

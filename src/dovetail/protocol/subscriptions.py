@@ -62,3 +62,9 @@ def _root(uri: str) -> int:
     """The index where the path begins; a scheme alone has no sub-resources."""
     scheme, separator, _ = uri.partition("://")
     return len(scheme) + len(separator) if separator else uri.find(":") + 1
+
+
+def may_contain(uri: str, key: str) -> bool:
+    """True if some resource of a URI or template `key` may lie below a URI."""
+    fixed, variable, _ = key.partition("{")
+    return covers(uri, fixed) or (bool(variable) and uri.startswith(fixed))

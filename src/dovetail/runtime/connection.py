@@ -112,18 +112,20 @@ class Connection:
         limit_option: str | None = None,
         peer_name: str = "The peer",
         defer_warning: bool = False,
+        raw_results: bool = False,
     ) -> None:
         """Drive a channel; without a reader, as over HTTP, whoever receives the messages calls `receive`.
 
         `limit_option` is the option that sets the limit of the channel, for the error about a message above it.
         `peer_name` begins sentences about the peer in the log. With `defer_warning` the warning about a line that is no
-        message waits for `log_deferred_warning`.
+        message waits for `log_deferred_warning`. With `raw_results`, a result is decoded only if its request wants it.
         """
         self._sender = sender
         self._reader = reader
         self._request_channel: RequestChannel | None = sender if isinstance(sender, RequestChannel) else None
         self._service = service
         self._trace = trace
+        self._raw_results = raw_results
         self._limit_option = limit_option
         self._peer_name = peer_name
         self._invalid_line = b""
@@ -249,7 +251,7 @@ class Connection:
             return None
         if self._trace is not None:
             self._trace("received", line)
-        message = codec.decode(line)
+        message = codec.decode(line, raw_result=self._raw_results)
         if isinstance(message, Invalid):
             self._invalid_line = line[:_SHOWN]
         self.receive(message, self, None, line)

@@ -8,6 +8,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
+import msgspec
+
 from dovetail.protocol.deadline import NEVER, Deadline, Timeouts
 from dovetail.protocol.errors import (
     ConnectionLost,
@@ -39,7 +41,7 @@ MAX_OUTSTANDING = 256
 class _Pending:
     """One request and its way back to the caller."""
 
-    __slots__ = ("cancellable", "deadline", "future", "last_progress", "method", "on_progress", "sink", "timer")
+    __slots__ = ("cancellable", "deadline", "future", "last_progress", "method", "on_progress", "raw", "sink", "timer")
 
     def __init__(
         self,
@@ -50,6 +52,7 @@ class _Pending:
         deadline: Deadline,
         *,
         cancellable: bool,
+        raw: bool,
     ) -> None:
         self.method = method
         self.future = future
@@ -57,6 +60,8 @@ class _Pending:
         self.sink = sink
         self.deadline = deadline
         self.cancellable = cancellable
+        self.raw = raw
+        """The result is not decoded, where the connection leaves that to its requests."""
         self.timer: asyncio.TimerHandle | None = None
         self.last_progress = float("-inf")
 
@@ -101,8 +106,9 @@ class PendingRequests:
         on_progress: OnProgress | None = None,
         cancellable: bool = True,
         sink: MessageSink | None = None,
+        raw: bool = False,
     ) -> Any:
-        """Send a request and wait for its result.
+        """Send a request and wait for its result: JSON values, or JSON text as `msgspec.Raw` if `raw`.
 
         A request that belongs to a call of the peer goes to the `sink` of that call. After a timeout, or when the
         caller is cancelled, the peer gets a cancellation, except for initialize, which must not be cancelled
@@ -127,6 +133,7 @@ class PendingRequests:
             sink or self._connection,
             timeouts.deadline(self._loop.time()),
             cancellable=cancellable,
+            raw=raw,
         )
         self._waiting[id] = pending
         self._start_timer(id, pending)
@@ -149,8 +156,15 @@ class PendingRequests:
     def resolve(self, id: Id, result: Any) -> None:
         """A result arrived; one that no request waits for is ignored."""
         pending = self._waiting.get(id)
-        if pending is not None and not pending.future.done():
-            pending.future.set_result(result)
+        if pending is None or pending.future.done():
+            return
+        if isinstance(result, msgspec.Raw) and not pending.raw:
+            try:
+                result = msgspec.json.decode(result)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
+                pending.future.set_exception(InvalidAnswer(f"The answer cannot be read: {problem}"))
+                return
+        pending.future.set_result(result)
 
     def fail(self, failure: Failure) -> None:
         """An error arrived."""

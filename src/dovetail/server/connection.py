@@ -70,7 +70,7 @@ class ServerConnection:
         if notification.method == "notifications/initialized":
             self.session.lifecycle.initialized()
         else:
-            self._core.notified(notification)
+            self._core.notified(notification, self.session)
 
     def disconnected(self, reason: str | None) -> None:
         """The client is gone."""

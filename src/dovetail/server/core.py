@@ -15,10 +15,11 @@ from dovetail.protocol.errors import LocalError
 from dovetail.protocol.extension import Extension, Extensions
 from dovetail.protocol.mrtr import MAX_STATE_SECONDS
 from dovetail.protocol.paging import Pager
-from dovetail.protocol.revisions import REVISIONS
+from dovetail.protocol.revisions import select_revisions
 from dovetail.protocol.revisions.revision import Revision
 from dovetail.protocol.seal import KeyRing
-from dovetail.protocol.subscriptions import ListKind, covers
+from dovetail.protocol.subscriptions import ListKind, may_contain
+from dovetail.runtime.serve import Outcome
 from dovetail.runtime.thread_pool import ThreadPool
 from dovetail.types.capabilities import Implementation, ListCapability, ResourcesCapability, ServerCapabilities
 from dovetail.types.messages import SubscriptionFilter
@@ -80,6 +81,10 @@ class ServerCore:
 
     clock: Callable[[], float] = staticmethod(time.time)
     """The time by which tasks expire, in seconds since 1970."""
+    methods: Mapping[str, Callable[[Any, ServerCall, Any], Outcome]] | None = None
+    """The methods of a server that answers them in its own way, as a gateway does; None for those of `dispatch`."""
+    make_application: Callable[..., Any] | None = None
+    """Makes the ASGI application of a server with more than one endpoint (`http/application`); None for the usual."""
     runs_tasks = True
     """False if tasks are left to the workers that share the store."""
     replaces_another = False
@@ -114,7 +119,7 @@ class ServerCore:
         """The `Server` that its author sees."""
         self.instructions = instructions
         self.extensions = Extensions(list(extensions))
-        self.served = _select(revisions)
+        self.served = select_revisions(revisions)
         """The revisions that it serves, oldest first."""
         self.thread_pool = ThreadPool()
         self.lifespan_state: Any = None
@@ -209,7 +214,7 @@ class ServerCore:
         if (match := self.find_resource(uri)) is not None:
             return self.shows(principal, "resource", match[0].key)
         return any(
-            _may_contain(uri, key) and self.shows(principal, "resource", key)
+            may_contain(uri, key) and self.shows(principal, "resource", key)
             for registry in (self.resources, self.templates)
             for key, _ in registry.items()
         )
@@ -419,8 +424,8 @@ class ServerCore:
         """The result of a call as JSON bytes."""
         return codec.encode(self.emit_result(call.terms.revision, call.request.method, value))
 
-    def notified(self, notification: Notification) -> None:
-        """Hand a notification to the extension that handles it, if any."""
+    def notified(self, notification: Notification, session: Session | None = None) -> None:
+        """Hand a notification to the extension that handles it, if any; `session` is that of its client."""
         handler = self.extensions.notifications.get(notification.method)
         if handler is not None:
             handler(notification.params)
@@ -468,6 +473,11 @@ class ServerCore:
             with contextlib.suppress(RuntimeError):  # its loop is closed, so the client is gone
                 session.loop.call_soon_threadsafe(session.subscriptions.resource_updated, uri)
 
+    def _notify_of_everything(self) -> None:
+        for session in list(self._sessions):
+            with contextlib.suppress(RuntimeError):  # its loop is closed, so the client is gone
+                session.loop.call_soon_threadsafe(session.subscriptions.everything_changed)
+
     def _clear_pages(self) -> None:
         for pages in self._lists.values():
             pages.clear()
@@ -491,6 +501,7 @@ class ServerCore:
         replica.on(ElicitationCompleted, elicitation_completed)
         replica.on(ListChanged, list_changed)
         replica.on(ResourceUpdated, lambda message: self._notify_updated(message.uri))
+        replica.on_gap.append(self._notify_of_everything)
         for server in servers:
             server._replicas.append(replica)
         if self.middleware is not None:
@@ -580,20 +591,3 @@ _LISTED: dict[str, Kind] = {
     "resources/templates/list": "resource",
     "prompts/list": "prompt",
 }
-
-
-def _may_contain(uri: str, key: str) -> bool:
-    """True if some resource of a registered URI or template may lie below the URI."""
-    fixed, variable, _ = key.partition("{")
-    return covers(uri, fixed) or (bool(variable) and uri.startswith(fixed))
-
-
-def _select(revisions: Sequence[str] | None) -> Mapping[str, Revision]:
-    if revisions is None:
-        return REVISIONS
-    unknown = [name for name in revisions if name not in REVISIONS]
-    if unknown or not revisions:
-        raise LocalError(
-            f"Unknown protocol revision {', '.join(unknown) or '(none)'}; there are {', '.join(REVISIONS)}"
-        )
-    return {name: revision for name, revision in REVISIONS.items() if name in revisions}

@@ -60,7 +60,7 @@ def dispatch(core: ServerCore, call: ServerCall, *, wrapped: bool = False) -> Ou
     request, revision = call.request, call.terms.revision
     if not wrapped and core.middleware is not None and core.middleware.wraps(request.method):
         return _through_middleware(core, core.middleware, call)
-    method = METHODS.get(request.method)
+    method = (core.methods or METHODS).get(request.method)
     if method is None or request.method not in revision.methods:
         return _extension(core, call)
     return method(core, call, revision.accept("client", request.method, request.params))
@@ -149,8 +149,8 @@ def call_tool(core: ServerCore, call: ServerCall, params: CallToolParams) -> Out
     handle = functools.partial(tool.invoke, arguments=params.arguments or {})
     if tool.binding.context_name is not None and call.terms.revision.server_requests == "rounds":
         # A call that counts against a limit is not kept while the user thinks: it runs again from its journal.
-        return functools.partial(_run_suspendable, core, call, params, handle, keep=tool.unlimited)
-    return functools.partial(_run, core, call, params, handle)
+        return functools.partial(run_suspendable, core, call, params, handle, keep=tool.unlimited)
+    return functools.partial(run_handler, core, call, params, handle)
 
 
 def _task_work(core: ServerCore, call: ServerCall, params: CallToolParams, tool: RegisteredTool) -> Work | None:
@@ -186,11 +186,11 @@ def get_prompt(core: ServerCore, call: ServerCall, params: GetPromptParams) -> O
 def _work(core: ServerCore, call: ServerCall, params: RetriedParams, handle: Handle, binding: Binding) -> Work:
     if binding.context_name is not None and call.terms.revision.server_requests == "rounds":
         # A plain function would hold its thread while the user thinks: it runs again from its journal.
-        return functools.partial(_run_suspendable, core, call, params, handle, keep=binding.is_async)
-    return functools.partial(_run, core, call, params, handle)
+        return functools.partial(run_suspendable, core, call, params, handle, keep=binding.is_async)
+    return functools.partial(run_handler, core, call, params, handle)
 
 
-async def _run(core: ServerCore, call: ServerCall, params: RetriedParams, handle: Handle) -> bytes:
+async def run_handler(core: ServerCore, call: ServerCall, params: RetriedParams, handle: Handle) -> bytes:
     """Run a handler that asks nothing, or asks by requests of its own."""
     invocation = Invocation(core, call)
     if params.input_responses:
@@ -200,10 +200,10 @@ async def _run(core: ServerCore, call: ServerCall, params: RetriedParams, handle
     result = await handle(invocation)
     if isinstance(result, InputRequired) and call.terms.revision.server_requests == "direct":
         result = await ask_between_runs(result, lambda: Invocation(core, call), handle)
-    return codec.encode(core.emit_result(call.terms.revision, call.request.method, result))
+    return result if isinstance(result, bytes) else core.encode_result(call, result)
 
 
-async def _run_suspendable(
+async def run_suspendable(
     core: ServerCore, call: ServerCall, params: RetriedParams, handle: Handle, *, keep: bool = True
 ) -> bytes:
     """Run a handler that may be suspended at a question and resumed by a later request."""
@@ -306,7 +306,7 @@ def _extension(core: ServerCore, call: ServerCall) -> Outcome:
     method = call.request.method
     registered = core.extensions.requests.get(method)
     if registered is None:
-        known = " on this revision" if method in METHODS else ""
+        known = " on this revision" if method in (core.methods or METHODS) else ""
         raise ProtocolError(METHOD_NOT_FOUND, f"Method not found{known}: {method}")
     identifier, handler = registered
     if identifier not in (call.terms.capabilities.extensions or {}):

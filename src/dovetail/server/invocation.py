@@ -149,11 +149,11 @@ class Invocation:
         return await pending.request(method, body, Timeouts(timeout), id=id, on_progress=progress, sink=call.sink)
 
 
-Handle: TypeAlias = "Callable[[Invocation], Awaitable[Value]]"
-"""Runs the handler of a tool, resource or prompt with its arguments bound."""
+Handle: TypeAlias = "Callable[[Invocation], Awaitable[Value | bytes]]"
+"""Runs the handler of a tool, resource or prompt with its arguments bound; its result may be encoded already."""
 
 
-async def ask_between_runs(asked: InputRequired, make: Callable[[], Invocation], handle: Handle) -> Value:
+async def ask_between_runs(asked: InputRequired, make: Callable[[], Invocation], handle: Handle) -> Value | bytes:
     """Ask what a handler returned as `InputRequired` by direct requests, and run it again with the answers."""
     from dovetail.protocol.mrtr import MAX_ROUNDS, too_many_rounds
 

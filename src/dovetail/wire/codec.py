@@ -40,19 +40,25 @@ class _Envelope(msgspec.Struct):
     error: Any = _ABSENT
 
 
+class _RawResultEnvelope(_Envelope):
+    result: msgspec.Raw = _ABSENT
+
+
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
+_decode_raw_result = msgspec.json.Decoder(_RawResultEnvelope).decode
 _decode_batch = msgspec.json.Decoder(list[Any]).decode
 encode = msgspec.json.Encoder().encode
 """Encode plain values and msgspec structs as JSON bytes."""
 
 
-def decode(text: bytes) -> Decoded:
+def decode(text: bytes, *, raw_result: bool = False) -> Decoded:
     """Read one message or a batch of messages; a message that cannot be read becomes an `Invalid`.
 
-    The last of duplicate keys counts. NaN and infinities are not JSON.
+    The last of duplicate keys counts. NaN and infinities are not JSON. With `raw_result` the result of a response that
+    stands alone is not decoded: it is a `msgspec.Raw`.
     """
     try:
-        envelope = _decode_envelope(text)
+        envelope = _decode_raw_result(text) if raw_result else _decode_envelope(text)
     except _UNREADABLE as problem:
         if text.lstrip()[:1] == b"[":
             return _decode_array(text)

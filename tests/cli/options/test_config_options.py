@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from dovetail.client.auth.token_store import default_tokens
+from dovetail.client.targets.secrets import PURPOSE, Secrets
 from dovetail.config.entries import ServerEntry
 from dovetail.config.launch_spec import LaunchSpec
 from dovetail.config.reader import read_config
-from dovetail.host.secrets import PURPOSE, Secrets
 from tests.cli.invoke import AtTerminal, Done, dovetail
 from tests.host.hosting import PROGRAMS
 from tests.support.keyring import ABSENT, desktop
@@ -90,6 +90,30 @@ class TestAdd:
         assert spec is not None and spec.headers == {"Authorization": "Bearer ${input:web-authorization}"}
         assert place.launch("web").headers == {"Authorization": f"Bearer {SECRET}"}
         assert SECRET not in place.written()
+
+    @pytest.mark.parametrize(
+        ("environ", "words"),
+        [
+            (
+                {"PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring"},
+                "a file beside it (this system has no keyring",
+            ),
+            ({"DOVETAIL_KEYRING": "off"}, "a file beside it (DOVETAIL_KEYRING is off)"),
+            ({"DOVETAIL_TOKEN_KEY": "k" * 40}, "with the key of DOVETAIL_TOKEN_KEY"),
+        ],
+    )
+    def test_the_place_of_the_key_is_named_as_it_is(self, place: Place, environ: dict[str, str], words: str) -> None:
+        own = {"HOME": str(place.home), "XDG_CONFIG_HOME": str(place.settings)}
+        done = dovetail("add", "a", "--env", f"TOKEN={SECRET}", "--", "x", cwd=place.project, **own, **environ)
+        assert done.code == 0 and words in done.out and "in the keyring" not in done.out
+
+    def test_a_python_file_gets_the_command_that_install_writes(self, place: Place) -> None:
+        (place.project / "server.py").touch()
+        assert (place.run("add", "calc", "server.py").code, place.run("add", "other", "server.py:other").code) == (0, 0)
+        prefix = (sys.executable, "-P", "-m", "dovetail.cli", "run")
+        for key, file in (("calc", "server.py"), ("other", "server.py:other")):
+            spec = place.entry(key).spec
+            assert spec is not None and spec.command == (*prefix, str(place.project / file))
 
     def test_a_secret_that_is_to_stand_in_the_file(self, place: Place) -> None:
         assert place.run("add", "a", "--env", f"TOKEN={SECRET}", "--secrets", "file", "--", "x").code == 0

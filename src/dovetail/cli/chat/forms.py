@@ -16,8 +16,8 @@ from .waiting_questions import WaitingQuestions
 
 if TYPE_CHECKING:
     from dovetail.client.elicitation import Elicitation
+    from dovetail.client.targets.secrets import Secrets
     from dovetail.config.entries import Input
-    from dovetail.host.secrets import Secrets
     from dovetail.host.tasks.host_task import HostTask
 
 
@@ -98,7 +98,7 @@ class _IndentedPromptIO:
 
 def input_secrets(ui: ChatUI) -> Secrets:
     """Secrets that ask the user for inputs without a value in the keyring."""
-    from dovetail.host.secrets import Secrets
+    from dovetail.client.targets.secrets import Secrets
 
     async def ask(server: str, wanted: Input) -> str | None:
         async with ui.question():

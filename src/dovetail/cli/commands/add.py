@@ -39,7 +39,10 @@ def configure_add(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(takes_program=True)
     parser.add_argument("key", metavar="KEY", help="the name of the server")
     parser.add_argument(
-        "words", nargs="*", metavar="URL", help="the URL of the server (https:, ws:), or a command without options"
+        "words",
+        nargs="*",
+        metavar="URL",
+        help="the URL of the server (https:, ws:), a Python file, or a command without options",
     )
     parser.add_argument("--env", action="append", default=[], metavar="KEY=VALUE", help="set for the server's process")
     parser.add_argument("--cwd", metavar="DIR", help="where the server's process runs")
@@ -51,7 +54,8 @@ def configure_add(parser: argparse.ArgumentParser) -> None:
     add_secrets_option(parser)
     add_file_option(parser)
     parser.epilog = (
-        "Values may hold ${VAR}, ${VAR:-default} and ${input:id}; inputs are asked for and stored in the keyring."
+        "Values may hold ${VAR}, ${VAR:-default} and ${input:id}; inputs are asked for and stored encrypted. A Python "
+        "file in place of the command is served by this interpreter, as `dovetail install` writes it."
     )
 
 
@@ -96,15 +100,18 @@ def _url_or_command(words: list[str], after_dashes: list[str]) -> tuple[str, lis
     if any("://" in word for word in words[:1]):
         raise UsageError(f"one URL is enough; {words[1]!r} is too much")
     from dovetail.client.targets.addresses import address_url
+    from dovetail.client.targets.python_files import python_file_command, split_object
 
+    if len(words) == 1 and os.path.isfile(split_object(words[0])[0]):
+        return "", python_file_command(words[0]) or words
     url = address_url(words[0]) if len(words) == 1 and not os.path.exists(words[0]) else None
     return (url, []) if url is not None else ("", words)
 
 
 async def _add(options: argparse.Namespace, server: dict[str, Any], prompts: TerminalPrompts) -> int:
+    from dovetail.client.targets.secrets import Secrets
     from dovetail.config.editing import edit_file, input_ids
     from dovetail.config.secret_inputs import extract_secrets, secrets_left_in_file
-    from dovetail.host.secrets import Secrets
 
     file, key = config_path(options), options.key
     document = open_document(file)
@@ -150,9 +157,21 @@ def _place() -> str:
     """The place on this machine that keeps the values of inputs."""
     import importlib.util
 
-    if importlib.util.find_spec("keyring") is None:
-        return "stored encrypted in your settings folder, with its key beside it (the extra `keyring` hides the key)"
-    return "stored encrypted, with the key in the keyring"
+    from dovetail.client.auth.encryption_keys import KEY_VARIABLE, preferred_key_origin
+    from dovetail.client.auth.system_keyring import KEYRING_VARIABLE
+
+    origin = preferred_key_origin(os.environ)
+    if origin == "keyring":
+        return "stored encrypted, with the key in the keyring"
+    if origin == "environment":
+        return f"stored encrypted, with the key of {KEY_VARIABLE}"
+    if os.environ.get(KEYRING_VARIABLE) == "off":
+        why = f"{KEYRING_VARIABLE} is off"
+    elif importlib.util.find_spec("keyring") is None:
+        why = "the extra `keyring` hides the key"
+    else:
+        why = "this system has no keyring to hide the key in"
+    return f"stored encrypted in your settings folder, with its key in a file beside it ({why})"
 
 
 def _require_free_key(options: argparse.Namespace, document: ConfigDocument) -> None:

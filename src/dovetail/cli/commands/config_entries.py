@@ -57,8 +57,8 @@ def run_enable(options: argparse.Namespace) -> int:
 
 
 async def _enable(options: argparse.Namespace, prompts: TerminalPrompts) -> int:
+    from dovetail.client.targets.secrets import Secrets, variables_for
     from dovetail.config.editing import edit_file, switch_on
-    from dovetail.host.secrets import Secrets, variables_for
 
     file, key = config_path(options), options.key
     require_server(file, key)
@@ -88,7 +88,7 @@ def configure_remove(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("key", metavar="KEY", help="the server")
     add_file_option(parser)
-    parser.epilog = "Inputs that no other server uses are removed too, with their values in the keyring."
+    parser.epilog = "Inputs that no other server uses are removed too, with their stored values."
 
 
 def run_remove(options: argparse.Namespace) -> int:

@@ -53,10 +53,10 @@ def run_import(options: argparse.Namespace) -> int:
 
 
 async def _import(options: argparse.Namespace, prompts: TerminalPrompts) -> int:
+    from dovetail.client.targets.secrets import Secrets
     from dovetail.config.editing import edit_file, input_ids
     from dovetail.config.importing import plan_import
     from dovetail.config.secret_inputs import ExtractedSecret, extract_secrets, secrets_left_in_file
-    from dovetail.host.secrets import Secrets
 
     file = config_path(options)
     document = open_document(file)

@@ -82,9 +82,9 @@ def _entries(config: Config, options: argparse.Namespace) -> list[ServerEntry]:
 
 def _audit_launches(entries: Sequence[ServerEntry], options: argparse.Namespace, project: Path) -> None:
     """Check the policy for every launch and append it to the audit log."""
-    from dovetail.host.servers.launcher import loggable_spec
     from dovetail.policy.actions import Action
     from dovetail.policy.audit.log import Audit
+    from dovetail.policy.launch_target import loggable_spec
     from dovetail.policy.policy_file import build_policy
 
     policy = build_policy(project=project.absolute())
@@ -108,7 +108,7 @@ def _audit_launches(entries: Sequence[ServerEntry], options: argparse.Namespace,
 
 
 async def _probe(entries: Sequence[ServerEntry]) -> ProbedDefinitions:
-    from dovetail.host.secrets import Secrets
+    from dovetail.client.targets.secrets import Secrets
     from dovetail.host.servers.definition_probe import probe_definitions
 
     return await probe_definitions(entries, Secrets())

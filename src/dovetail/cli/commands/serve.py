@@ -20,7 +20,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 def configure_serve(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments; those of HTTP default to None, so that it shows whether they were given."""
+    """Add the arguments."""
     add_source_arguments(parser)
     parser.add_argument("--http", action="store_true", help="serve over HTTP (the default without --unix)")
     parser.add_argument("--unix", metavar="PATH", help="serve at a Unix socket; with --http, HTTP at that socket")
@@ -29,6 +29,11 @@ def configure_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reload", action="store_true", help="replace the server when a file changes; sessions go on")
     add_reload_dir(parser)
     parser.add_argument("--log-level", choices=LOG_LEVELS, default="info", help="level of the log on stderr")
+    add_http_arguments(parser)
+
+
+def add_http_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of HTTP; they default to None, so that it shows whether they were given."""
     http = parser.add_argument_group("over HTTP")
     http.add_argument("--host", help="the address to listen at, 127.0.0.1 by default")
     http.add_argument("--port", type=_port, help="8000 by default; 0 for a free one")
@@ -72,7 +77,7 @@ def add_store(parser: argparse.ArgumentParser) -> None:
 
 def run_serve(options: argparse.Namespace) -> int:
     """Serve until a signal arrives."""
-    given, kept = _http_options(options), _store_options(options)
+    given, kept = http_options(options), _store_options(options)
     transport: dict[str, Any] = {"transport": "http", **given, **kept}
     if options.unix is not None and options.http:
         transport["uds"] = options.unix
@@ -155,7 +160,7 @@ def _words(options: argparse.Namespace, path: str) -> list[str]:
     return [*words, "--", *options.after_dashes]
 
 
-def _http_options(options: argparse.Namespace) -> dict[str, Any]:
+def http_options(options: argparse.Namespace) -> dict[str, Any]:
     """The HTTP options that were given, as keyword arguments of `Server.run`."""
     given: dict[str, Any] = {
         "host": options.host,

@@ -165,7 +165,8 @@ def _print_details(facts: Sequence[dict[str, Any]], found: ConfiguredServers) ->
         for title in ("env", "headers"):
             values: dict[str, str] = fact.get(title) or {}
             lines += [f"  {title:<10} {name}={value}" for name, value in values.items()]
-        if fact["approval"] is not None:
+        if fact["approval"] is not None and not (_state(fact) == "ready" and fact["approval"] == "not approved"):
+            # A server of the user's own file is ready without an approval.
             lines.append(f"  approval   {fact['approval']}")
         if fact["problem"] is not None:
             lines.append(f"  problem    {fact['problem']}")

@@ -17,10 +17,10 @@ from .client_options import add_format_option
 from .terminal_prompts import TerminalPrompts
 
 if TYPE_CHECKING:
+    from dovetail.client.targets.secrets import Secrets
     from dovetail.config.document import ConfigDocument
     from dovetail.config.entries import ServerEntry
     from dovetail.config.secret_inputs import ExtractedSecret
-    from dovetail.host.secrets import Secrets
 
 
 def add_file_option(parser: argparse.ArgumentParser) -> None:
@@ -132,10 +132,10 @@ def audited(action: str, keys: Mapping[str, Mapping[str, Any]], file: str) -> Ge
 
 
 async def forget_removed_inputs(before: Sequence[str], file: str) -> list[str]:
-    """Delete values from the keyring whose inputs are no longer in the file."""
+    """Delete the stored values whose inputs are no longer in the file."""
+    from dovetail.client.targets.secrets import Secrets
     from dovetail.config.editing import input_ids
     from dovetail.config.entries import Input, Origin
-    from dovetail.host.secrets import Secrets
 
     left = input_ids(open_document(file))
     gone = [id for id in before if id not in left]
@@ -159,17 +159,17 @@ def print_warnings(texts: Sequence[str]) -> None:
 
 
 async def use_keyring(options: argparse.Namespace, prompts: TerminalPrompts, places: Sequence[str]) -> bool:
-    """True if values that look like secrets go to the keyring; asks the user if no option says so."""
+    """True if values that look like secrets are stored encrypted; asks the user if no option says so."""
     if options.secrets is not None or not places or not prompts.available:
         return options.secrets != "file"
     lines = ["These values look like secrets:", *(f"  {place}" for place in places)]
-    return await prompts.confirm("Keep them in the keyring instead of the file?", lines)
+    return await prompts.confirm("Store them encrypted, apart from the file?", lines)
 
 
 async def store_secrets_and_write(
     secrets: Secrets, file: str, hidden: Sequence[ExtractedSecret], write: Callable[[], None]
 ) -> None:
-    """Store secrets in the keyring, then write the file that refers to them; both or neither."""
+    """Store secrets encrypted, then write the file that refers to them; both or neither."""
     from dovetail.config.entries import Input, Origin
 
     inputs = [(Input(id=each.id, origin=Origin(file)), each.value) for each in hidden]

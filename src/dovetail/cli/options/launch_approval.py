@@ -88,9 +88,9 @@ def _record(server: ConfiguredServer, spec: LaunchSpec, reason: str) -> None:
     """Check the policy, and append the launch to the audit log."""
     from pathlib import Path
 
-    from dovetail.host.servers.launcher import loggable_spec
     from dovetail.policy.actions import Action
     from dovetail.policy.audit.log import Audit
+    from dovetail.policy.launch_target import loggable_spec
     from dovetail.policy.policy_file import build_policy
 
     entry = server.entry

@@ -109,7 +109,7 @@ class _Resolver:
             from .http import HttpSettings
 
             settings = self._settings or HttpSettings(None, None, None)
-            return _web_target(spec.url, settings.with_defaults(spec.headers))
+            return web_target(spec.url, settings.with_defaults(spec.headers))
         env = {**spec.env, **(self._env or {})}
         return self.command(spec.command, env=env, cwd=self._cwd or spec.cwd, name=entry.key)
 
@@ -148,7 +148,7 @@ class _Resolver:
         if kind not in ("http", "https", "ws", "wss"):
             given = " with headers or auth" if kind == "tcp" else ""
             raise LocalError(f"{target!r} cannot be reached{given}: http, https, ws, wss, unix and tcp can")
-        return _web_target(target, self._settings)
+        return web_target(target, self._settings)
 
     def _file(self, target: str) -> ServerTarget | None:
         """The server of a Python file or of a configuration file."""
@@ -168,7 +168,7 @@ class _Resolver:
         from .addresses import address_url
 
         url = None if os.path.exists(target) else address_url(target)
-        return None if url is None else _web_target(url, self._settings)
+        return None if url is None else web_target(url, self._settings)
 
     def _command_line(self, target: str) -> CommandTarget:
         try:
@@ -179,7 +179,8 @@ class _Resolver:
         return self.command(words if "PATH" in (self._env or {}) else with_this_interpreter(words))
 
 
-def _web_target(url: str, settings: HttpSettings | None) -> ServerTarget:
+def web_target(url: str, settings: HttpSettings | None) -> ServerTarget:
+    """The server behind a URL, over HTTP or WebSocket."""
     from .http import HttpSettings, HttpTarget, WebSocketTarget
 
     settings = settings or HttpSettings(None, None, None)

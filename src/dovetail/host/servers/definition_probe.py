@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from dovetail.client.targets.environment import shared_environment
+from dovetail.client.targets.secrets import Secrets
 from dovetail.config.entries import ServerEntry
 from dovetail.config.launch_spec import LaunchSpec
 from dovetail.host.limits import Limits
-from dovetail.host.secrets import Secrets
 from dovetail.policy.definitions import Defined, Definition, define_all
 from dovetail.protocol.errors import DovetailError, LocalError
 

@@ -7,20 +7,20 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dovetail.client.targets.command import CommandTarget
 from dovetail.client.targets.environment import shared_environment
 from dovetail.client.targets.resolve import Target
+from dovetail.client.targets.secrets import Secrets
 from dovetail.config.entries import ServerEntry
-from dovetail.config.launch_spec import LaunchSpec, without_secrets
+from dovetail.config.launch_spec import LaunchSpec
 from dovetail.host.consent.consent import Consent
 from dovetail.host.consent.server_requests import ServerRequestHandlers
 from dovetail.host.limits import Limits
-from dovetail.host.secrets import Secrets
 from dovetail.policy.actions import Action
 from dovetail.policy.approval_questions import LaunchQuestion
 from dovetail.policy.approvals import Approvals
 from dovetail.policy.launch import launch_changes, redacted_spec
-from dovetail.policy.launch_files import find_program, resolve_launch, safe_path
+from dovetail.policy.launch_files import resolve_launch
+from dovetail.policy.launch_target import command_target, loggable_spec
 from dovetail.protocol.errors import ConnectionLost, LocalError
 from dovetail.runtime.thread_pool import ThreadPool
 from dovetail.text.redact import is_secret
@@ -163,33 +163,8 @@ class Launcher:
         return self._session.get(key) == spec.digest or self._approvals.approved(key, spec)
 
 
-def command_target(
-    spec: LaunchSpec, inherited: Mapping[str, str], on_stderr: Callable[[str], None] | None, name: str | None = None
-) -> CommandTarget:
-    """The program of a launch, started by its absolute path and with a `PATH` that has only absolute folders."""
-    program = find_program(spec, inherited)
-    command = spec.command if program is None else (program, *spec.command[1:])
-    env = {**inherited, **spec.env}
-    if "PATH" in env:
-        env["PATH"] = safe_path(env["PATH"])
-    return CommandTarget(command, env, spec.cwd, inherited={}, on_stderr=on_stderr, name=name)
-
-
 def spec_of(entry: ServerEntry) -> LaunchSpec:
     """The launch of a server; `LocalError` where its entry has none."""
     if entry.spec is None:
         raise LocalError(entry.problem or f"{entry.origin}: {entry.key!r} does not say how to reach it")
     return entry.spec
-
-
-def loggable_spec(spec: LaunchSpec) -> dict[str, Any]:
-    """A launch for the audit log: command, program and files, or URL; of variables and headers only the names."""
-    if spec.kind == "stdio":
-        return {
-            "command": without_secrets(spec.command),
-            "cwd": spec.cwd,
-            "env": sorted(spec.env),
-            "program": spec.program,
-            "files": spec.files,
-        }
-    return {"url": spec.url, "headers": sorted(spec.headers)}

@@ -55,7 +55,7 @@ class Log:
     async def __call__(self, level: LogLevel, message: str, /, **fields: Any) -> None:
         """Send a message with whatever belongs to it; what looks like a secret is taken out of it."""
         call = self._invocation.call
-        threshold = _threshold(call)
+        threshold = wanted_level(call)
         if call.silent or threshold is None or not is_at_least(level, threshold):
             return
         limit = call.session.log_rate
@@ -91,7 +91,7 @@ class Log:
         await self("emergency", message, **fields)
 
 
-def _threshold(call: ServerCall) -> str | None:
+def wanted_level(call: ServerCall) -> str | None:
     """The least level that the client wants; none if it wants nothing."""
     if "logging/setLevel" in call.terms.revision.methods:
         return call.session.log_level

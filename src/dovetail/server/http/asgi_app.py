@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from dovetail.protocol.client_address import TrustedProxies, client_key
@@ -49,10 +49,17 @@ class AsgiApp:
     """One server as an ASGI application; it needs no lifespan, and uses one where there is one."""
 
     def __init__(
-        self, core: ServerCore, settings: Settings, bound_host: str | None = None, *, ephemeral: bool = False
+        self,
+        core: ServerCore,
+        settings: Settings,
+        bound_host: str | None = None,
+        *,
+        ephemeral: bool = False,
+        pages: Mapping[str, Handler] | None = None,
     ) -> None:
-        """`ephemeral` is true if the store is of no use to a later run."""
+        """`ephemeral` is true if the store is of no use to a later run; `pages` are further paths, for GET requests."""
         self._settings = settings
+        self._pages = pages or {}
         self._router = HttpRouter(core, settings, ephemeral=ephemeral)
         self._authenticator = _make_authenticator(core, settings, self._router)
         self._cors = Cors.build(settings.cors)
@@ -203,6 +210,8 @@ class AsgiApp:
         if settings.legacy_sse and router.handshake:
             routes["/sse"] = Route(guard.for_methods("GET"), router.legacy_open)
             routes["/messages"] = Route(guard.for_methods("POST"), router.legacy_message)
+        for path, handler in self._pages.items():
+            routes[path] = Route(guard.for_methods("GET"), handler)
         return routes
 
     async def _serve_metadata(self, scope: Scope, path: str, receive: Receive, response: HttpResponse) -> None:

@@ -114,7 +114,7 @@ def _form(kind: Any) -> Form:
     try:
         reading = reader.read(kind)
     except Unsupported as error:
-        raise LocalError(f"{name} makes no form: {error}") from error
+        raise LocalError(f"{name} makes no form: {error}") from None
     root = reader.definitions.rooted(reading.schema)
     is_single = root.get("type") != "object"
     if not is_single and "properties" not in root:
@@ -133,7 +133,7 @@ def _form(kind: Any) -> Form:
     try:
         check_form(form)
     except LocalError as error:
-        raise LocalError(f"{name} makes no form: {error}") from error
+        raise LocalError(f"{name} makes no form: {error}") from None
     return Form(form, fields, reading, is_single)
 
 
@@ -188,7 +188,7 @@ def _flat(kind: Any, name: str, written: Any, root: dict[str, Any]) -> tuple[dic
     try:
         return flat_field(written, root)
     except LocalError as error:
-        raise LocalError(f"{hint_name(kind)}: {name}: {error}") from error
+        raise LocalError(f"{hint_name(kind)}: {name}: {error}") from None
 
 
 def _default(entry: Any, schema: dict[str, Any]) -> Any:

@@ -44,7 +44,7 @@ class ResumableCall(Protocol):
         """The client of the call."""
         ...
 
-    async def resume(self, call: ServerCall) -> Value:
+    async def resume(self, call: ServerCall) -> Value | bytes:
         """Go on with another request, which has brought answers."""
         ...
 
@@ -130,7 +130,8 @@ class _PreparedResumption:
         """Resume the call until it has a result or asks again."""
         call = ServerCall(self._request, self._terms, sink, None, self._waiting.session)
         try:
-            return self._server.encode_result(call, await self._waiting.resume(call))
+            result = await self._waiting.resume(call)
+            return result if isinstance(result, bytes) else self._server.encode_result(call, result)
         except Exception as problem:
             raise as_protocol_error(call, problem) from problem
         finally:

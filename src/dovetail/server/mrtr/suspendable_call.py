@@ -89,14 +89,14 @@ class SuspendableCall:
         self._resumed: asyncio.Event | None = None
         self._round: asyncio.Future[None] = self.loop.create_future()
         self._handler: asyncio.Task[None] | None = None
-        self._result: Value | None = None
+        self._result: Value | bytes | None = None
         self._problem: Exception | None = None
 
-    def start(self, handler: Callable[[], Awaitable[Value]]) -> None:
+    def start(self, handler: Callable[[], Awaitable[Value | bytes]]) -> None:
         """Begin to run the handler."""
         self._handler = asyncio.create_task(self._run(handler), name="dovetail-handler")
 
-    async def _run(self, handler: Callable[[], Awaitable[Value]]) -> None:
+    async def _run(self, handler: Callable[[], Awaitable[Value | bytes]]) -> None:
         # The outcome is kept here and not in the task: perhaps no request comes for it, and a task that was cancelled
         # too late has forgotten what it returned.
         try:
@@ -107,7 +107,7 @@ class SuspendableCall:
             self._change(Event.FINISHED)
             self._end_round()
 
-    async def outcome(self) -> Value | dict[str, InputRequest]:
+    async def outcome(self) -> Value | bytes | dict[str, InputRequest]:
         """Wait for the result, or for the questions that have to be answered first."""
         assert self._handler is not None
         await self._round
@@ -267,7 +267,7 @@ class SuspendableCall:
             self._round.set_result(None)
 
 
-def _is_failed(result: Value) -> bool:
+def _is_failed(result: Value | bytes) -> bool:
     return isinstance(result, CallToolResult) and bool(result.is_error)
 
 

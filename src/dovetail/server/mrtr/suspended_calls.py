@@ -81,7 +81,7 @@ class TakenCall:
         """The client of the call."""
         return self._waiting.invocation.call.session
 
-    async def resume(self, call: ServerCall) -> Value:
+    async def resume(self, call: ServerCall) -> Value | bytes:
         """Go on with the answers of the retry, which the other replica has checked."""
         params = call.terms.revision.accept("client", call.request.method, call.request.params)
         assert isinstance(params, RetriedParams)
@@ -187,7 +187,7 @@ class SuspendedCalls:
         waiting = self._pop(id)
         return None if waiting is None else TakenCall(self, waiting)
 
-    async def resume(self, waiting: Suspended, call: ServerCall, given: dict[str, Any]) -> Value:
+    async def resume(self, waiting: Suspended, call: ServerCall, given: dict[str, Any]) -> Value | bytes:
         """Resume a call that was taken out, with answers by key."""
         answers = _read_answers(waiting.saved, given, call.terms.revision)
         waiting.invocation.resume(call)
@@ -200,10 +200,10 @@ class SuspendedCalls:
         suspendable: SuspendableCall,
         invocation: Invocation,
         saved: CallState,
-        outcome: Value | dict[str, InputRequest],
+        outcome: Value | bytes | dict[str, InputRequest],
         *,
         keep: bool,
-    ) -> Value:
+    ) -> Value | bytes:
         """The result of the request: the outcome, or the questions with the state of the call."""
         if isinstance(outcome, dict):
             return await self._suspend(suspendable, invocation, saved, outcome, keep=keep)
@@ -335,7 +335,7 @@ def _by_method(saved: CallState, answers: Answers) -> dict[str, tuple[str, Any]]
     return {key: (saved.asked[key].method, raw) for key, (raw, _) in answers.items()}
 
 
-async def _outcome(suspendable: SuspendableCall, invocation: Invocation) -> Value | dict[str, InputRequest]:
+async def _outcome(suspendable: SuspendableCall, invocation: Invocation) -> Value | bytes | dict[str, InputRequest]:
     try:
         outcome = await suspendable.outcome()
     except asyncio.CancelledError:

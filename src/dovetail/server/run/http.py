@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Unpack
 
-from dovetail.server.http.asgi_app import AsgiApp
+from dovetail.server.http.application import application_of
 from dovetail.server.http.options import AsgiOptions, Settings
 from dovetail.server.run.handover import Handover
 from dovetail.server.run.sockets import reports_bind_errors_in_one_line, tcp_binder, unix_binder
@@ -49,7 +49,7 @@ def run_http(core: ServerCore, *, grace: float = 5.0, **options: Unpack[RunOptio
         else:
             from .uvicorn_server import serve_in_this_process
 
-            serve_in_this_process(AsgiApp(core, settings, host), settings, sockets, grace, announce)
+            serve_in_this_process(application_of(core, settings, host), settings, sockets, grace, announce)
 
 
 @contextlib.contextmanager

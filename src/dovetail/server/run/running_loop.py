@@ -50,7 +50,7 @@ async def serve_on_running_loop(
 
 
 async def _serve_http(core: ServerCore, grace: float, **options: Unpack[RunOptions]) -> None:
-    from dovetail.server.http.asgi_app import AsgiApp
+    from dovetail.server.http.application import application_of
 
     from .http import listening, require_uvicorn
 
@@ -62,7 +62,7 @@ async def _serve_http(core: ServerCore, grace: float, **options: Unpack[RunOptio
     disabled = logging.root.manager.disable
     with listening(core, options) as (settings, host, sockets, announce):
         try:
-            await _run(UvicornRunner(AsgiApp(core, settings, host), settings, sockets, grace, announce))
+            await _run(UvicornRunner(application_of(core, settings, host), settings, sockets, grace, announce))
         finally:
             logging.disable(disabled)
             gc.unfreeze()

@@ -22,7 +22,7 @@ from .signals import ShutdownPipes, run_until_signalled
 from .write_watch import WriteWatch
 
 if TYPE_CHECKING:
-    from dovetail.transports.http.server.asgi import Receive, Scope, Send
+    from dovetail.server.http.application import Application
 
 
 KEEP_ALIVE_SECONDS = 75
@@ -39,22 +39,6 @@ _TICK_SECONDS = 1.0
 
 _POLL_SECONDS = 0.01
 _BACKLOG = 2048
-
-
-class Application(Protocol):
-    """An ASGI application that can be stopped gracefully."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, WebSocket or lifespan."""
-        ...
-
-    def stop(self, grace: float = ...) -> None:
-        """Accept nothing new; calls have the grace period to finish."""
-        ...
-
-    async def close(self, grace: float = ...) -> None:
-        """Wait until everything has ended, which the grace period bounds."""
-        ...
 
 
 class HttpLimits(Protocol):

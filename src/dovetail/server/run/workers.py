@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import msgspec
 
 from dovetail.protocol.errors import LocalError
-from dovetail.server.http.asgi_app import AsgiApp
+from dovetail.server.http.application import application_of
 from dovetail.server.http.options import Settings
 from dovetail.storage.sqlite import SqliteStore
 
@@ -77,7 +77,7 @@ def run_workers(
 
     def work(index: int, pipes: ShutdownPipes, on_started: Callable[[], None]) -> None:
         _close([one for one in every if one not in per_worker[index]])
-        endpoint = AsgiApp(core, settings, host, ephemeral=ephemeral)
+        endpoint = application_of(core, settings, host, ephemeral=ephemeral)
         try:
             serve_in_this_process(endpoint, settings, per_worker[index], grace, on_started, pipes)
         finally:

@@ -175,6 +175,7 @@ class TaskRun:
                 outcome = await self._tool.invoke(self._invocation, self.record.arguments)
             else:
                 outcome = await self._suspendable.outcome()
+            assert not isinstance(outcome, bytes)  # the handler of a tool returns a value
             if isinstance(outcome, InputRequired):
                 self._invocation.check(outcome)
         except Exception as problem:

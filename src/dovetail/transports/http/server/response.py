@@ -9,6 +9,7 @@ from .asgi import RawHeaders, Send
 
 JSON = (b"content-type", b"application/json")
 _TEXT = (b"content-type", b"text/plain; charset=utf-8")
+_HTML = (b"content-type", b"text/html; charset=utf-8")
 _EVENTS: RawHeaders = [
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache, no-transform"),
@@ -60,6 +61,10 @@ class HttpResponse:
     async def text(self, status: int, text: str) -> None:
         """Answer with plain text."""
         await self._whole(status, text.encode(), _TEXT)
+
+    async def html(self, status: int, text: str) -> None:
+        """Answer with a page."""
+        await self._whole(status, text.encode(), _HTML)
 
     async def empty(self, status: int) -> None:
         """Answer without a body."""

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from dovetail.client.auth.token_store import FileTokens, MemoryTokens
+from dovetail.client.targets.secrets import FILES_VARIABLE, MissingSecret, Secrets, variable_for
 from dovetail.config.entries import Input, Origin, ServerEntry
 from dovetail.config.launch_spec import LaunchSpec
-from dovetail.host.secrets import FILES_VARIABLE, MissingSecret, Secrets, variable_for
 from dovetail.protocol.errors import LocalError
 
 KEY = Input(id="api-key", origin=Origin("/x/mcp.json", 3), description="The key")

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from dovetail.config.config_watch import ConfigWatch
 from dovetail.config.document import BadConfig
-from dovetail.host.config_watch import ConfigWatch
 
 
 def put(path: Path, **servers: Any) -> Path:

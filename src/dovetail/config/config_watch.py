@@ -13,9 +13,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from dovetail.config.document import BadConfig
-from dovetail.config.entries import ServerEntry
-from dovetail.config.reader import Config, ParsedFile, merge_files, parse_file
+from .document import BadConfig
+from .entries import ServerEntry
+from .reader import Config, ParsedFile, merge_files, parse_file
 
 Stamp: TypeAlias = "tuple[int, int, int, int] | None"
 """Time of the last change, of the last change of its place, size and number; None for a file that is not there."""

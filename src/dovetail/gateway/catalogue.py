@@ -1,0 +1,178 @@
+"""Catalogue of a gateway: the names under which clients see what its servers offer, and the way back.
+
+Names are resolved by table and never by taking them apart: a server is called by its key in the configuration, so that
+neither what it calls itself nor its tools can take the name of another's.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from dovetail.protocol.bridge import rewrite_ui_meta
+from dovetail.protocol.names import header_paths, tool_name
+from dovetail.types.prompts import Prompt
+from dovetail.types.resources import Resource, ResourceTemplate
+from dovetail.types.tools import Tool
+from dovetail.uri_template.template import UriTemplate
+
+from .connection import Offers
+
+URI_PREFIX = "gateway:"
+"""Begins the URI of a resource whose own URI does not say which server it belongs to: `gateway:notes:file:///a`."""
+
+T = TypeVar("T", Tool, Prompt)
+
+_numbers = itertools.count(1)
+
+
+class Owned(NamedTuple):
+    """A tool or prompt: the key of its server, and its definition as the server gives it."""
+
+    server: str
+    definition: Any
+
+
+class ServerOffers(NamedTuple):
+    """What one server offers."""
+
+    server: str
+    offers: Offers
+
+
+class Catalogue:
+    """What several servers offer together, under the names of one view of the gateway."""
+
+    def __init__(self, parts: Sequence[ServerOffers], *, prefixed: bool = True) -> None:
+        """Without `prefixed` there is one server, whose names and URIs stay as they are."""
+        self.number = next(_numbers)
+        """Another one for each catalogue."""
+        self._prefixed = prefixed
+        self._parts = parts
+        self._resource_owners = _owners((part.server, (one.uri for one in part.offers.resources)) for part in parts)
+        self._template_owners = _owners(
+            (part.server, (one.uri_template for one in part.offers.templates)) for part in parts
+        )
+        self._matchers: list[tuple[str, UriTemplate]] | None = None
+        self.tools: dict[str, Owned] = {}
+        self.prompts: dict[str, Owned] = {}
+        for part in parts:
+            for tool in part.offers.tools:
+                self.tools.setdefault(self.name(part.server, tool.name), Owned(part.server, tool))
+            for prompt in part.offers.prompts:
+                self.prompts.setdefault(self.name(part.server, prompt.name), Owned(part.server, prompt))
+
+    def name(self, server: str, name: str) -> str:
+        """The name of a tool or prompt for clients."""
+        return tool_name(server, name) if self._prefixed else name
+
+    def listed_tools(self) -> list[tuple[str, Tool]]:
+        """The tools by their names for clients, with definitions that have these names."""
+        return [
+            (name, _renamed(owned.definition, name, self._rewrite_ui(owned.server, owned.definition)))
+            for name, owned in self.tools.items()
+        ]
+
+    def listed_prompts(self) -> list[tuple[str, Prompt]]:
+        """The prompts by their names for clients."""
+        return [(name, _renamed(owned.definition, name, owned.definition.meta)) for name, owned in self.prompts.items()]
+
+    def listed_resources(self) -> list[tuple[str, Resource]]:
+        """The resources by their URIs for clients."""
+        listed: dict[str, Resource] = {}
+        for part in self._parts:
+            for one in part.offers.resources:
+                uri = self.shown_uri(part.server, one.uri)
+                listed.setdefault(uri, one if uri == one.uri else msgspec.structs.replace(one, uri=uri))
+        return list(listed.items())
+
+    def listed_templates(self) -> list[tuple[str, ResourceTemplate]]:
+        """The resource templates by their URI templates for clients."""
+        listed: dict[str, ResourceTemplate] = {}
+        for part in self._parts:
+            for template in part.offers.templates:
+                uri = template.uri_template
+                if self._prefixed and len(self._template_owners[uri]) > 1:
+                    uri = _prefixed_uri(part.server, uri)
+                    listed.setdefault(uri, msgspec.structs.replace(template, uri_template=uri))
+                else:
+                    listed.setdefault(uri, template)
+        return list(listed.items())
+
+    def mirrored(self) -> dict[str, Any]:
+        """The arguments that HTTP requests mirror into headers, by the names of tools for clients."""
+        found: dict[str, Any] = {}
+        for name, owned in self.tools.items():
+            try:
+                paths = header_paths(owned.definition.input_schema)
+            except ValueError:
+                continue  # a client leaves such a tool out
+            if paths:
+                found[name] = paths
+        return found
+
+    def shown_uri(self, server: str, uri: str) -> str:
+        """The URI by which clients reach a resource of a server: its own, if that leads to this server."""
+        if not self._prefixed or self.owner_of(uri) == (server, uri):
+            return uri
+        return _prefixed_uri(server, uri)
+
+    def owner_of(self, uri: str) -> tuple[str, str] | None:
+        """The server of a URI that a client has sent, and the URI as that server knows it; None if it is not clear."""
+        if not self._prefixed:
+            return (self._parts[0].server, uri) if self._parts else None
+        if uri.startswith(URI_PREFIX):
+            for part in self._parts:
+                start = _prefixed_uri(part.server, "")
+                if uri.startswith(start):
+                    return part.server, uri[len(start) :]
+        owners = self._resource_owners.get(uri) or self._template_owners.get(uri)
+        if owners is None:
+            owners = dict.fromkeys(server for server, template in self._templates() if template.match(uri) is not None)
+        return (next(iter(owners)), uri) if len(owners) == 1 else None
+
+    def owners_below(self, uri: str) -> list[str]:
+        """The servers that have resources below a URI, as of a folder that a client subscribes to."""
+        return [
+            part.server
+            for part in self._parts
+            if any(one.uri.startswith(uri) for one in part.offers.resources)
+            or any(one.uri_template.partition("{")[0].startswith(uri) for one in part.offers.templates)
+        ]
+
+    def _templates(self) -> list[tuple[str, UriTemplate]]:
+        if self._matchers is None:
+            self._matchers = []
+            for part in self._parts:
+                for one in part.offers.templates:
+                    try:
+                        self._matchers.append((part.server, UriTemplate(one.uri_template)))
+                    except ValueError:
+                        continue  # a client cannot expand it either
+        return self._matchers
+
+    def _rewrite_ui(self, server: str, definition: Tool) -> dict[str, Any] | None:
+        return rewrite_ui_meta(definition.meta, lambda uri: self.shown_uri(server, uri))
+
+
+def _prefixed_uri(server: str, uri: str) -> str:
+    # The key is encoded, so that it has no colon and ends at the first.
+    return f"{URI_PREFIX}{quote(server, safe='')}:{uri}"
+
+
+def _owners(named: Iterable[tuple[str, Iterable[str]]]) -> dict[str, dict[str, None]]:
+    owners: dict[str, dict[str, None]] = {}
+    for server, uris in named:
+        for uri in uris:
+            owners.setdefault(uri, {})[server] = None
+    return owners
+
+
+def _renamed(definition: T, name: str, meta: dict[str, Any] | None) -> T:
+    if definition.name == name and meta is definition.meta:
+        return definition
+    return msgspec.structs.replace(definition, name=name, meta=meta)

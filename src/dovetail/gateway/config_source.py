@@ -1,0 +1,92 @@
+"""The servers of a gateway from configuration files, which are read again when they change."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from dovetail.config.config_watch import ConfigWatch
+from dovetail.config.document import read_document
+from dovetail.config.jsonc import Object, plain
+from dovetail.protocol.errors import LocalError
+
+from .launches import Launches
+from .settings import GatewaySettings, ServerSettings, read_settings, server_settings
+from .state import ServerDefinition
+
+if TYPE_CHECKING:
+    from dovetail.config.entries import ServerEntry
+
+logger = logging.getLogger("dovetail")
+
+_SERVER_TABLES = ("mcpServers", "servers", "mcp_servers", "context_servers", "extensions")
+
+
+class ConfigSource:
+    """Reads configuration files into definitions of servers."""
+
+    def __init__(self, paths: Sequence[str | os.PathLike[str]], launches: Launches, *, trust: bool) -> None:
+        self._watch = ConfigWatch(*paths)
+        self._paths = [os.path.abspath(path) for path in paths]
+        self._launches = launches
+        for warning in self._watch.config.warnings:
+            logger.warning("%s", warning)
+        if trust:
+            launches.trust(self._watch.config.entries)
+
+    def settings(self) -> GatewaySettings:
+        """The settings of the gateway, from the first file that has any."""
+        for path in self._paths:
+            given = _values(path).get("gateway")
+            if given is not None:
+                return cast(GatewaySettings, read_settings(GatewaySettings, given, f"{path}, gateway"))
+        return GatewaySettings()
+
+    def servers(self) -> dict[str, ServerDefinition]:
+        """The servers that are enabled."""
+        options = self._server_values()
+        return {
+            entry.key: self._definition(entry, options.get(entry.key, {}))
+            for entry in self._watch.config.entries
+            if entry.enabled
+        }
+
+    async def changes(self) -> AsyncGenerator[Mapping[str, ServerDefinition]]:
+        """The servers, each time that the files have changed."""
+        async for change in self._watch.changes():
+            for warning in change.warnings:
+                logger.warning("%s", warning)
+            try:
+                yield self.servers()
+            except LocalError as problem:
+                logger.warning("%s; the settings from before still count", problem)
+
+    def _definition(self, entry: ServerEntry, values: Mapping[str, Any]) -> ServerDefinition:
+        settings: ServerSettings = server_settings(values, str(entry.origin))
+        return ServerDefinition(
+            make_target=functools.partial(self._launches.target, entry),
+            settings=settings,
+            identity=(entry.key, entry.spec, entry.problem),
+        )
+
+    def _server_values(self) -> dict[str, Mapping[str, Any]]:
+        """By server: the values of its entry in the file, of which `shared` and `gateway` count."""
+        found: dict[str, Mapping[str, Any]] = {}
+        for path in self._paths:
+            values = _values(path)
+            for table in _SERVER_TABLES:
+                servers = values.get(table)
+                if isinstance(servers, dict):
+                    for key, value in cast("dict[str, Any]", servers).items():
+                        if isinstance(value, dict):
+                            found.setdefault(key, cast("dict[str, Any]", value))
+        return found
+
+
+def _values(path: str) -> dict[str, Any]:
+    root = read_document(path).root
+    assert isinstance(root, Object)
+    return cast("dict[str, Any]", plain(root))

@@ -1,0 +1,297 @@
+"""Connection of a gateway to one of its servers, in the name of one client, or of all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from dovetail.client.connection import ClientConnection
+from dovetail.client.listing import ListLimits
+from dovetail.client.negotiator import ConnectOptions
+from dovetail.client.subscriptions import watch
+from dovetail.protocol.errors import DovetailError
+from dovetail.protocol.extension import Extensions
+from dovetail.protocol.log_levels import LEVELS, is_at_least
+from dovetail.protocol.revisions.revision import Revision
+from dovetail.protocol.subscriptions import LIST_KINDS, ListKind
+from dovetail.server.features.logging import MESSAGE, wanted_level
+from dovetail.server.features.url_elicitation import COMPLETE
+from dovetail.types.base import PageResult
+from dovetail.types.capabilities import ClientCapabilities, Implementation, ServerCapabilities
+from dovetail.types.prompts import ListPromptsResult, Prompt
+from dovetail.types.resources import ListResourcesResult, ListResourceTemplatesResult, Resource, ResourceTemplate
+from dovetail.types.tools import Tool
+
+from .relayed_requests import RelayedRequests
+
+if TYPE_CHECKING:
+    from dovetail.client.targets.contract import ServerTarget
+    from dovetail.runtime.pending_requests import OnProgress
+    from dovetail.server.session import Session
+
+    from .settings import ServerSettings
+
+_versions = itertools.count(1)
+
+_CHANGES: dict[str, ListKind] = {f"notifications/{kind}/list_changed": kind for kind in LIST_KINDS}
+
+OnListChanged = Callable[[ListKind], None]
+
+
+class Offers(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """Everything that a server offers to clients of certain capabilities."""
+
+    tools: tuple[Tool, ...] = ()
+    prompts: tuple[Prompt, ...] = ()
+    resources: tuple[Resource, ...] = ()
+    templates: tuple[ResourceTemplate, ...] = ()
+    fetched: float = 0
+    version: int = msgspec.field(default_factory=lambda: next(_versions))
+    """Another number for each time that it was fetched."""
+
+
+class _Subscription(msgspec.Struct, eq=False):
+    """A resource that clients of the gateway have subscribed to, under the URIs that they know it by."""
+
+    watcher: asyncio.Task[None]
+    subscribers: dict[Session, str]
+
+
+class UpstreamConnection(ClientConnection):
+    """Forwards requests to a server, relays what it asks and reports, and knows what it offers."""
+
+    def __init__(
+        self,
+        target: ServerTarget,
+        info: Implementation,
+        capabilities: ClientCapabilities,
+        settings: ServerSettings,
+        on_list_changed: OnListChanged,
+        *,
+        shared: bool,
+    ) -> None:
+        self.relayed = RelayedRequests(capabilities, shared=shared)
+        options = ConnectOptions(
+            info=info, capabilities=capabilities, timeout=settings.connect_seconds, raw_results=True
+        )
+        super().__init__(target, options, self.relayed, Extensions([]), None, list_limits=ListLimits())
+        self._settings = settings
+        self._max_timeout = settings.max_timeout
+        self._on_list_changed = on_list_changed
+        self._offers: Offers | None = None
+        self._fetching: asyncio.Task[Offers] | None = None
+        self._list_watch: asyncio.Task[None] | None = None
+        self._subscriptions: dict[str, _Subscription] = {}
+        self._log_level: str | None = None
+        self._loop = asyncio.get_running_loop()
+        self.shared = shared
+        self.busy = 0
+        """Requests in progress."""
+        self.last_used = self._loop.time()
+
+    async def open(self) -> None:
+        """Connect and negotiate."""
+        self._opened = True
+        try:
+            async with asyncio.timeout(self._settings.connect_seconds + 1):
+                await self._connect()
+        except BaseException:
+            self._opened = False
+            raise
+        # From here on it is the time for an answer, and not that for a start.
+        self._options.timeout = self._settings.timeout
+        self._connected().session.notification_callbacks.add(self._notified)
+        if self.revision.era == "envelope":
+            kinds = [kind for kind in LIST_KINDS if self._announces(kind)]
+            if kinds:
+                self._list_watch = asyncio.create_task(self._watch_lists(kinds), name="dovetail-gateway-lists")
+
+    async def close(self) -> None:
+        """Disconnect; a server that was started for it is stopped."""
+        self._opened = False
+        tasks: list[asyncio.Task[Any]] = [one.watcher for one in self._subscriptions.values()]
+        tasks += [task for task in (self._list_watch, self._fetching) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._subscriptions.clear()
+        await self._disconnect()
+
+    async def wait_lost(self) -> str:
+        """Wait until the connection is lost; why."""
+        supervisor = self._connected()
+        await supervisor.wait_lost()
+        return supervisor.connection.gone or "the connection was closed"
+
+    @property
+    def is_usable(self) -> bool:
+        """True while requests can be sent."""
+        return self._supervisor is not None and self._supervisor.connection.gone is None
+
+    @property
+    def is_idle(self) -> bool:
+        """True if nobody needs the connection at this moment."""
+        return not self.busy and not self._subscriptions
+
+    @property
+    def revision(self) -> Revision:
+        """The revision that the server speaks here."""
+        return self._connected().agreement.revision
+
+    @property
+    def server_capabilities(self) -> ServerCapabilities:
+        """The capabilities of the server."""
+        return self._connected().agreement.capabilities
+
+    @property
+    def instructions(self) -> str | None:
+        """The instructions of the server."""
+        return self._connected().agreement.instructions
+
+    async def forward(
+        self,
+        method: str,
+        params: dict[str, Any],
+        meta: dict[str, Any],
+        progress: OnProgress | None = None,
+    ) -> bytes:
+        """Send a request and return its result as JSON text."""
+        body = dict(params)
+        extra = {**(self._meta or {}), **meta}
+        if extra:
+            body["_meta"] = extra
+        self.busy += 1
+        try:
+            return bytes(await self._send(method, body, None, progress, raw=True))
+        finally:
+            self.busy -= 1
+            self.last_used = self._loop.time()
+
+    def notify_roots_changed(self) -> None:
+        """Tell a server of the handshake era that the roots have changed."""
+        if "notifications/roots/list_changed" in self.revision.methods and self.relayed.can_handle(
+            "roots/list", self.revision
+        ):
+            self._connected().connection.notify("notifications/roots/list_changed")
+
+    async def use_log_level(self, level: str | None) -> None:
+        """Have the server send the log messages that the client of a request wants (handshake era)."""
+        if level is None or level == self._log_level or "logging/setLevel" not in self.revision.methods:
+            return
+        if self.shared and self._log_level is not None and is_at_least(level, self._log_level):
+            return  # other clients want more
+        self._log_level = level
+        await self._send_log_level(level)
+
+    async def offers(self) -> Offers:
+        """What the server offers now; fetched when it is first needed and after it has changed."""
+        if self._offers is not None:
+            return self._offers
+        if self._fetching is None:
+            self._fetching = asyncio.create_task(self._fetch(), name="dovetail-gateway-fetch")
+            self._fetching.add_done_callback(self._fetched)
+        return await asyncio.shield(self._fetching)
+
+    def _fetched(self, task: asyncio.Task[Offers]) -> None:
+        self._fetching = None
+        if not task.cancelled() and task.exception() is None:
+            self._offers = task.result()
+
+    async def _fetch(self) -> Offers:
+        self.busy += 1
+        try:
+            async with asyncio.timeout(self._settings.timeout):
+                tools, prompts, resources, templates = await asyncio.gather(
+                    self._learn_tools(),
+                    self._items("prompts/list", ListPromptsResult, "prompts"),
+                    self._items("resources/list", ListResourcesResult, "resources"),
+                    self._items("resources/templates/list", ListResourceTemplatesResult, "resource_templates"),
+                )
+        finally:
+            self.busy -= 1
+            self.last_used = self._loop.time()
+        return Offers(
+            tools=tuple(tools),
+            prompts=tuple(prompts),
+            resources=tuple(resources),
+            templates=tuple(templates),
+            fetched=self._loop.time(),
+        )
+
+    async def _items(self, method: str, kind: type[PageResult], field: str) -> list[Any]:
+        return await self._list(method, kind, field, strict=False)
+
+    def _announces(self, kind: str) -> bool:
+        declared = getattr(self.server_capabilities, kind)
+        return declared is not None and bool(declared.list_changed)
+
+    async def subscribe(self, uri: str, session: Session, known_as: str) -> None:
+        """Notify a session of changes of a resource, under the URI that its client knows; raises `DovetailError`."""
+        subscription = self._subscriptions.get(uri)
+        if subscription is not None:
+            subscription.subscribers[session] = known_as
+            return
+        if "resources/subscribe" in self.revision.methods:
+            await self._send("resources/subscribe", {"uri": uri}, None, None)
+        task = asyncio.create_task(self._watch_resource(uri), name="dovetail-gateway-subscription")
+        self._subscriptions[uri] = _Subscription(task, {session: known_as})
+        await asyncio.sleep(0)
+
+    def unsubscribe(self, session: Session, uri: str | None = None) -> None:
+        """End the subscription of a session to a resource, or to all."""
+        for name in [uri] if uri is not None else list(self._subscriptions):
+            subscription = self._subscriptions.get(name)
+            if subscription is not None:
+                subscription.subscribers.pop(session, None)
+                if not subscription.subscribers:
+                    del self._subscriptions[name]
+                    subscription.watcher.cancel()
+
+    async def _watch_resource(self, uri: str) -> None:
+        with contextlib.suppress(DovetailError):
+            async for change in watch(self._connected(), self._meta, (), (uri,), self.request):
+                self._resource_updated(uri, change.uri or uri)
+
+    def _resource_updated(self, subscribed: str, uri: str) -> None:
+        subscription = self._subscriptions.get(subscribed)
+        for session, known_as in () if subscription is None else list(subscription.subscribers.items()):
+            # A resource below the one that was subscribed to keeps its own name, behind the prefix of the gateway.
+            shown = known_as.removesuffix(subscribed) + uri if known_as.endswith(subscribed) else known_as
+            with contextlib.suppress(RuntimeError):  # its loop is closed, so the client is gone
+                session.loop.call_soon_threadsafe(session.subscriptions.resource_updated, shown)
+
+    async def _watch_lists(self, kinds: Sequence[str]) -> None:
+        with contextlib.suppress(DovetailError):
+            async for change in watch(self._connected(), self._meta, kinds, (), self.request):
+                self._list_changed(_CHANGES[f"notifications/{change.kind}/list_changed"])
+
+    def _notified(self, method: str, params: dict[str, Any]) -> None:
+        """Pass on what the server reports: list changes in the handshake era, log messages, completed pages."""
+        kind = _CHANGES.get(method)
+        if kind is not None and self.revision.era == "handshake":
+            self._list_changed(kind)
+        elif method == MESSAGE:
+            self._log_message(params)
+        elif method == COMPLETE:
+            call = self.relayed.last_call
+            if call is not None and call.connection is not None and COMPLETE in call.terms.revision.methods:
+                call.connection.notify(method, params)
+
+    def _list_changed(self, kind: ListKind) -> None:
+        self._offers = None
+        self._on_list_changed(kind)
+
+    def _log_message(self, params: dict[str, Any]) -> None:
+        """Pass a log message on to the client whose call is in progress, if it wants messages of this level."""
+        invocation, level = self.relayed.newest_of_one_client, params.get("level")
+        if invocation is None or level not in LEVELS:
+            return
+        call = invocation.call
+        wanted = wanted_level(call)
+        if wanted is not None and is_at_least(str(level), wanted) and not call.silent and not call.sink.congested:
+            call.notify(MESSAGE, {key: value for key, value in params.items() if key != "_meta"})

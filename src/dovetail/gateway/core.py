@@ -1,0 +1,347 @@
+"""Gateway core: a server whose tools, prompts and resources are those of other servers.
+
+It is the `ServerCore` of one view of the gateway: all servers, one of them, or a profile. Everything that a server does
+for its clients, on every revision and transport, is that of `server`; the methods here answer by asking the servers
+behind it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dovetail.protocol.errors import (
+    METHOD_NOT_FOUND,
+    DovetailError,
+    InvalidParams,
+    ProtocolError,
+    RemoteError,
+    not_found_error,
+)
+from dovetail.protocol.subscriptions import ListKind
+from dovetail.server.core import PAGE_SIZE, Kind, ServerCore, Verify
+from dovetail.types.base import PageParams, Result
+from dovetail.types.bounded_dict import BoundedDict
+from dovetail.types.capabilities import Implementation, ListCapability, ResourcesCapability, ServerCapabilities
+from dovetail.types.messages import SubscriptionFilter
+from dovetail.types.prompts import ListPromptsResult
+from dovetail.types.resources import ListResourcesResult, ListResourceTemplatesResult
+from dovetail.types.tools import ListToolsResult
+from dovetail.wire import codec
+from dovetail.wire.jsonrpc import Notification
+
+from .catalogue import Catalogue, ServerOffers
+from .errors import ServerUnavailable
+from .metrics import Metrics
+from .settings import SERVERS_META, Profile
+from .upstream import DeclaredCapabilities, Generation, owner_of
+
+if TYPE_CHECKING:
+    from dovetail.server.session import ServerCall, Session
+
+    from .connection import Offers
+    from .state import GatewayState
+    from .upstream import Upstream
+
+MAX_PAGES = 256
+"""Encoded pages of lists that are kept."""
+
+INSTRUCTIONS_SECONDS = 3.0
+"""Seconds that a first client waits for the instructions of servers that have not been connected to yet."""
+
+
+WARM_SECONDS = 60.0
+FAILED_SECONDS = 0.5
+"""Seconds for which a listing is used again if nothing has changed; the second where a server is missing from it."""
+
+MAX_LISTINGS = 10_000
+"""Listings that are kept, one for each client."""
+
+
+class Listing(NamedTuple):
+    """What a view offers to one client: the catalogue, and the servers whose part is missing or old, with reasons."""
+
+    catalogue: Catalogue
+    missing: Mapping[str, dict[str, Any]]
+    generation: int
+    expires: float
+
+
+class GatewayCore(ServerCore):
+    """One view of a gateway, as a server."""
+
+    def __init__(
+        self,
+        info: Implementation,
+        upstreams: Mapping[str, Upstream],
+        *,
+        public: Any,
+        metrics: Metrics,
+        instructions: str | None = None,
+        profile: Profile | None = None,
+        prefixed: bool = True,
+        auth: Verify | None = None,
+        generation: Generation,
+        declared: DeclaredCapabilities,
+        state: GatewayState | None = None,
+        middleware: Sequence[Any] = (),
+        state_keys: Sequence[bytes] = (),
+    ) -> None:
+        """`state` is given to the view of all servers, which is served with the others at paths below it."""
+        super().__init__(
+            info,
+            public=public,
+            instructions=instructions,
+            lifespan=None,
+            extensions=(),
+            experimental=None,
+            revisions=None,
+            page_size=PAGE_SIZE,
+            state_keys=state_keys,
+            visible=None if profile is None else self._shows_in_profile,
+            list_ttl=0,
+            completion_rate=50,
+            auth=auth,
+        )
+        from .methods import METHODS
+
+        self.methods = METHODS
+        self.metrics = metrics
+        self._state = state
+        if state is not None:
+            self.make_application = state.make_application
+        self._upstreams = upstreams
+        self._own_instructions = instructions
+        self._profile = profile
+        self._prefixed = prefixed
+        self._generation = generation
+        self._declared = declared
+        self._listings: BoundedDict[tuple[Any, bytes], Listing] = BoundedDict(MAX_LISTINGS)
+        self._catalogues: BoundedDict[tuple[tuple[str, int], ...], Catalogue] = BoundedDict(64)
+        self._pages_kept: BoundedDict[tuple[Any, ...], bytes] = BoundedDict(MAX_PAGES)
+        for one in middleware:
+            self.use(one, None)
+
+    @property
+    def upstreams(self) -> dict[str, Upstream]:
+        """The servers of this view."""
+        profile = self._profile
+        return {key: one for key, one in self._upstreams.items() if profile is None or profile.has_server(key)}
+
+    def capabilities(self) -> ServerCapabilities:
+        """Everything that servers may have: which of them do can change at any time."""
+        listed = ListCapability(list_changed=True)
+        return ServerCapabilities(
+            tools=listed,
+            prompts=listed,
+            resources=ResourcesCapability(subscribe=True, list_changed=True),
+            completions={},
+            logging={},
+        )
+
+    async def know_instructions(self, call: ServerCall) -> None:
+        """Merge the instructions of all servers, after connecting to those that were never connected to."""
+        unknown = [one for one in self.upstreams.values() if one.revision is None and one.failed_at is None]
+        if unknown:
+            opening = [asyncio.ensure_future(one.connection(call)) for one in unknown]
+            await asyncio.wait(opening, timeout=INSTRUCTIONS_SECONDS)
+            for task in opening:
+                # The connection goes on opening; only this wait for it ends.
+                task.cancel()
+            await asyncio.gather(*opening, return_exceptions=True)
+        parts = [] if self._own_instructions is None else [self._own_instructions]
+        for key, one in self.upstreams.items():
+            if one.instructions:
+                parts.append(f"# Server {key}\n\n{one.instructions}" if self._prefixed else one.instructions)
+        self.instructions = "\n\n".join(parts) or None
+
+    async def listing(self, call: ServerCall) -> Listing:
+        """What the servers offer to the client of a call, within the time that each may take for it."""
+        upstreams = self.upstreams
+        stateful = any(one.is_stateful for one in upstreams.values())
+        key = (owner_of(call) if stateful else None, self._declared.of(call.terms.capabilities).key)
+        now, known = asyncio.get_running_loop().time(), self._listings.get(key)
+        if known is not None and known.generation == self._generation.number and now < known.expires:
+            return known
+        found = await asyncio.gather(*(self._offers(one, call) for one in upstreams.values()))
+        parts = [ServerOffers(key, offers) for key, (offers, _) in zip(upstreams, found, strict=True) if offers]
+        missing = {key: problem for key, (_, problem) in zip(upstreams, found, strict=True) if problem}
+        expires = now + (FAILED_SECONDS if missing else WARM_SECONDS)
+        listing = Listing(self._catalogue(parts), missing, self._generation.number, expires)
+        self._listings.set_and_refresh(key, listing)
+        return listing
+
+    async def _offers(self, upstream: Upstream, call: ServerCall) -> tuple[Offers | None, dict[str, Any] | None]:
+        try:
+            async with asyncio.timeout(upstream.settings.list_seconds):
+                return await upstream.offers(call), None
+        except TimeoutError:
+            problem = f"it has not answered within {upstream.settings.list_seconds:g} s"
+        except ServerUnavailable as unavailable:
+            problem = unavailable.reason
+        kept = upstream.kept_offers(call)
+        status = "unavailable" if kept is None else "unavailable; listed as before"
+        return kept, {"status": status, "reason": problem}
+
+    def _catalogue(self, parts: list[ServerOffers]) -> Catalogue:
+        key = tuple((part.server, part.offers.version) for part in parts)
+        found = self._catalogues.get_and_refresh(key)
+        if found is None:
+            found = self._catalogues[key] = Catalogue(parts, prefixed=self._prefixed)
+            self.mirrored = {**self.mirrored, **found.mirrored()}
+        return found
+
+    async def encode_list(self, call: ServerCall, params: PageParams) -> bytes:
+        """One page of a list."""
+        method, terms = call.request.method, call.terms
+        if self.stored_keys is not None:
+            await self.stored_keys.prepare()
+        listing = await self.listing(call)
+        seen_by = None if self.visible is None else terms.principal
+        key = (method, terms.revision.name, listing.catalogue.number, params.cursor, seen_by)
+        page = self._pages_kept.get_and_refresh(key) if not listing.missing else None
+        if page is None:
+            page = self._encode_page(call, params, listing)
+            if not listing.missing:
+                self._pages_kept[key] = page
+        return page
+
+    def _encode_page(self, call: ServerCall, params: PageParams, listing: Listing) -> bytes:
+        method, principal = call.request.method, call.terms.principal
+        read, make, kind = _LISTS[method]
+        items = [(name, item) for name, item in read(listing.catalogue) if self.shows(principal, kind, name)]
+        part, following = self.pager.page(method, [name for name, _ in items], params.cursor, self._page_size)
+        result = make([item for _, item in items[part]])
+        result.next_cursor, result.ttl_ms, result.cache_scope = following, 0, "private"
+        if listing.missing:
+            result.meta = {SERVERS_META: dict(listing.missing)}
+        return codec.encode(self.emit_result(call.terms.revision, method, result))
+
+    def _shows_in_profile(self, principal: str | None, kind: Kind, name: str) -> bool:
+        profile = self._profile
+        if profile is None:
+            return True
+        return profile.has_tool(name) if kind == "tool" else profile.has_other(name)
+
+    async def find_named(self, call: ServerCall, kind: Kind, name: str) -> tuple[Upstream, Any]:
+        """The server of a tool or prompt, and its definition there; raises if there is none, or its server fails."""
+        listing = await self.listing(call)
+        table = listing.catalogue.tools if kind == "tool" else listing.catalogue.prompts
+        owned = table.get(name)
+        if owned is not None and self.shows(call.terms.principal, kind, name):
+            return self._upstreams[owned.server], owned.definition
+        for key, problem in listing.missing.items():
+            # It cannot be said that a server which fails does not have it.
+            if not self._prefixed or name.startswith(listing.catalogue.name(key, "x")[:-1]):
+                raise ServerUnavailable(key, problem["reason"])
+        import difflib
+
+        near = difflib.get_close_matches(name, table, 1)
+        hint = f"; did you mean {near[0]!r}?" if near and self.shows(call.terms.principal, kind, near[0]) else ""
+        raise not_found_error(f"Unknown {kind}: {name}{hint}")
+
+    async def find_uri(self, call: ServerCall, uri: str) -> tuple[Upstream, str, Catalogue]:
+        """The server of a resource or template, its URI there, and the catalogue; raises if it is not clear."""
+        listing = await self.listing(call)
+        owner = listing.catalogue.owner_of(uri)
+        if owner is None or not self.shows(call.terms.principal, "resource", uri):
+            if listing.missing:
+                key, problem = next(iter(listing.missing.items()))
+                raise ServerUnavailable(key, problem["reason"])
+            raise not_found_error(f"Resource not found: {uri}", {"uri": uri}, call.terms.revision.not_found_code)
+        return self._upstreams[owner[0]], owner[1], listing.catalogue
+
+    def can_subscribe(self, uri: str, principal: str | None) -> bool:
+        """Decided when the server of the resource is asked."""
+        return self.shows(principal, "resource", uri)
+
+    def shows_resource(self, principal: str | None, uri: str) -> bool:
+        """True if a principal may know of changes of a resource: those that its profile has."""
+        return self.shows(principal, "resource", uri)
+
+    def accepted_filter(self, wanted: SubscriptionFilter, principal: str | None = None) -> SubscriptionFilter:
+        """The part of a subscription that the gateway can serve."""
+        uris = [uri for uri in dict.fromkeys(wanted.resource_subscriptions or ()) if self.can_subscribe(uri, principal)]
+        return SubscriptionFilter(
+            tools_list_changed=wanted.tools_list_changed or None,
+            prompts_list_changed=wanted.prompts_list_changed or None,
+            resources_list_changed=wanted.resources_list_changed or None,
+            resource_subscriptions=uris or None,
+        )
+
+    def list_digest(self, kind: ListKind) -> str:
+        """The same at all replicas: each asks the servers itself, so that a change is one for all clients."""
+        return ""
+
+    def list_changed(self, kind: ListKind) -> None:
+        """A server has changed a list, or was added or removed: tell the clients."""
+        self._pages_kept.clear()
+        self.announce(kind)
+
+    def notified(self, notification: Notification, session: Session | None = None) -> None:
+        """Pass on that the roots of a client have changed."""
+        if notification.method == "notifications/roots/list_changed" and session is not None:
+            for upstream in self.upstreams.values():
+                for connection in upstream.connections_of(session):
+                    connection.notify_roots_changed()
+        else:
+            super().notified(notification, session)
+
+    def remove_session(self, session: Session) -> None:
+        """A session has ended: its connections are closed."""
+        super().remove_session(session)
+        self._release(session)
+
+    @contextlib.asynccontextmanager
+    async def attached(self, session: Session) -> AsyncGenerator[None]:
+        """Serve a session for a while; its connections are closed at the end."""
+        if self._state is not None:
+            self._state.start()
+        try:
+            async with super().attached(session):
+                yield
+        finally:
+            self._release(session)
+            if self._state is not None and not self.serving:
+                await self._state.close_connections()
+
+    def _release(self, session: Session) -> None:
+        for upstream in self._upstreams.values():
+            upstream.release(session)
+
+    async def subscribe(self, call: ServerCall, uri: str, session: Session) -> None:
+        """Subscribe a session to a resource at its server."""
+        try:
+            upstream, own_uri, _ = await self.find_uri(call, uri)
+            connection = await upstream.connection(call)
+            has = connection.server_capabilities.resources
+            if has is None or not has.subscribe:
+                raise ProtocolError(METHOD_NOT_FOUND, f"The server {upstream.key!r} offers no subscriptions")
+            await connection.subscribe(own_uri, session, uri)
+        except RemoteError as problem:
+            if isinstance(problem, InvalidParams):
+                raise not_found_error(problem.message, problem.data, call.terms.revision.not_found_code) from problem
+            raise ProtocolError(problem.code, problem.message, problem.data) from problem
+
+    async def unsubscribe(self, call: ServerCall, uri: str, session: Session) -> None:
+        """End the subscription of a session to a resource."""
+        with contextlib.suppress(DovetailError):
+            upstream, own_uri, _ = await self.find_uri(call, uri)
+            upstream.unsubscribe(session, own_uri)
+
+
+def empty_result(call: ServerCall) -> bytes:
+    """An empty result of a request."""
+    return codec.encode(call.terms.revision.emit_result(call.request.method, Result()))
+
+
+Read = Callable[[Catalogue], list[tuple[str, Any]]]
+
+_LISTS: dict[str, tuple[Read, Callable[[list[Any]], Any], Kind]] = {
+    "tools/list": (Catalogue.listed_tools, ListToolsResult, "tool"),
+    "prompts/list": (Catalogue.listed_prompts, ListPromptsResult, "prompt"),
+    "resources/list": (Catalogue.listed_resources, ListResourcesResult, "resource"),
+    "resources/templates/list": (Catalogue.listed_templates, ListResourceTemplatesResult, "resource"),
+}

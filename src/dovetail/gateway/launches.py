@@ -1,0 +1,71 @@
+"""Launches: the servers of a configuration file as targets, started only if their launch was approved."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from dovetail.client.targets.environment import shared_environment
+from dovetail.client.targets.http import HttpSettings
+from dovetail.client.targets.resolve import web_target
+from dovetail.client.targets.secrets import Secrets
+from dovetail.policy.approvals import Approvals
+from dovetail.policy.launch_files import resolve_launch
+from dovetail.policy.launch_target import command_target
+from dovetail.protocol.errors import LocalError, Refused
+
+if TYPE_CHECKING:
+    from dovetail.client.targets.contract import ServerTarget
+    from dovetail.config.entries import ServerEntry
+    from dovetail.config.launch_spec import LaunchSpec
+
+logger = logging.getLogger("dovetail")
+
+
+class Launches:
+    """Approved launches of configured servers.
+
+    A launch counts as approved if the user has approved exactly it, in a host or in a command, or if it is trusted: as
+    it stood when the gateway was started with `--trust`. One that has changed since is not started.
+    """
+
+    def __init__(
+        self,
+        approvals: Approvals | None = None,
+        secrets: Secrets | None = None,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
+        self._approvals = Approvals() if approvals is None else approvals
+        self._secrets = Secrets() if secrets is None else secrets
+        self._environ = environ
+        self._trusted: dict[str, str] = {}
+
+    def trust(self, entries: tuple[ServerEntry, ...]) -> None:
+        """Approve the launches of these entries as they are now, for as long as the gateway runs."""
+        for entry in entries:
+            if entry.spec is not None:
+                self._trusted[entry.key] = self._resolve(entry.spec).digest
+
+    async def target(self, entry: ServerEntry) -> ServerTarget:
+        """The target of a server; raises `Refused` if its launch was not approved."""
+        if entry.spec is None:
+            raise LocalError(f"it cannot be started: {entry.problem}")
+        spec = await asyncio.to_thread(self._resolve, entry.spec)
+        if self._trusted.get(entry.key) != spec.digest and not self._approvals.approved(entry.key, spec):
+            changed = entry.key in self._trusted or self._approvals.before(entry.key, spec) is not None
+            why = "its launch has changed since it was approved" if changed else "its launch was not approved"
+            raise Refused(f"{why} ({entry.origin}); approve it in `dovetail host`, or start the gateway with --trust")
+        filled = await self._secrets.fill(entry)
+        if filled.url is not None:
+            return web_target(filled.url, HttpSettings(filled.headers, False, None))
+
+        def log_line(line: str) -> None:
+            logger.info("[%s] %s", entry.key, line.rstrip("\n"))
+
+        return command_target(filled, shared_environment(self._environ), log_line, entry.key)
+
+    def _resolve(self, spec: LaunchSpec) -> LaunchSpec:
+        return resolve_launch(spec, shared_environment(self._environ))

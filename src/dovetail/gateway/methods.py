@@ -1,0 +1,362 @@
+"""Methods of a gateway: each is answered by the server that it concerns, in the revision of the client.
+
+A handler here follows the rule for handlers that return their questions: on an `InputRequired` result the framework
+asks the client, in rounds or directly, and runs the handler again with the answers, which go to the server with its own
+state. A server of the handshake era asks during its call; then the handler waits, and the call stays in progress at the
+server until the client has answered. It is sent once in either case.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from dovetail.protocol.bridge import (
+    can_be_asked,
+    forwarded_meta,
+    retry_params,
+    translate_error,
+    translate_result,
+)
+from dovetail.protocol.envelope import LOG_LEVEL, PROGRESS_TOKEN, meta_of
+from dovetail.protocol.errors import (
+    INTERNAL_ERROR,
+    METHOD_NOT_FOUND,
+    URL_ELICITATION_REQUIRED,
+    ConnectionLost,
+    DovetailError,
+    InvalidAnswer,
+    OutcomeUnknown,
+    ProtocolError,
+    RemoteError,
+    Timeout,
+    URLElicitationRequired,
+    outcome_unknown,
+)
+from dovetail.protocol.mrtr import MAX_ROUNDS
+from dovetail.protocol.revisions.wrapping import is_object_schema
+from dovetail.runtime.serve import Outcome, Work
+from dovetail.server.dispatch import METHODS as SERVER_METHODS
+from dovetail.server.dispatch import Method, run_handler, run_suspendable
+from dovetail.server.dispatch import initialize as initialize_server
+from dovetail.server.dispatch import set_level as set_server_level
+from dovetail.server.features.logging import wanted_level
+from dovetail.server.features.url_elicitation import COMPLETE, page_required
+from dovetail.server.invocation import Invocation
+from dovetail.types.base import EmptyParams, PageParams, RetriedParams
+from dovetail.types.client_features import InputRequired
+from dovetail.types.messages import CompleteParams, InitializeParams, ListenParams, PromptReference, SetLevelParams
+from dovetail.types.tools import CallToolResult
+
+from .core import GatewayCore, empty_result
+from .errors import ServerUnavailable
+
+if TYPE_CHECKING:
+    from dovetail.server.session import ServerCall
+    from dovetail.types.prompts import GetPromptParams
+    from dovetail.types.resources import ReadResourceParams, SubscribeParams
+    from dovetail.types.serialization import Value
+    from dovetail.types.tools import CallToolParams, Tool
+
+    from .catalogue import Catalogue
+    from .connection import UpstreamConnection
+    from .upstream import Upstream
+
+_ENDED = (
+    "the gateway process that held this call while it waited for an answer has ended. The call was sent to the server "
+    "before that, and is not sent again"
+)
+
+_POLL_SECONDS = (0.0, 0.1, 0.2, 0.5, 1.0)
+"""Pauses before a request is repeated that its server has answered with a state and no question."""
+
+
+def initialize(core: GatewayCore, call: ServerCall, params: InitializeParams) -> Outcome:
+    """Negotiate the revision of a session; the first one waits a moment for the instructions of the servers."""
+    answer = initialize_server(core, call, params)
+
+    async def work() -> bytes:
+        await core.know_instructions(call)
+        # Once more, with the instructions: what the session holds is the same.
+        again = initialize_server(core, call, params)
+        assert isinstance(again, bytes)
+        return again
+
+    return answer if core.middleware is not None else work
+
+
+def discover(core: GatewayCore, call: ServerCall, params: EmptyParams) -> Outcome:
+    """Describe the gateway to a client of the envelope era."""
+
+    async def work() -> bytes:
+        await core.know_instructions(call)
+        answer = SERVER_METHODS["server/discover"](core, call, params)
+        assert isinstance(answer, bytes)
+        return answer
+
+    return work
+
+
+def list_page(core: GatewayCore, call: ServerCall, params: PageParams) -> Outcome:
+    """Return one page of what the servers offer."""
+    return functools.partial(core.encode_list, call, params)
+
+
+def call_tool(core: GatewayCore, call: ServerCall, params: CallToolParams) -> Outcome:
+    """Call a tool at its server."""
+    return _forward(core, call, params, functools.partial(_call_tool, core, params.name))
+
+
+async def _call_tool(core: GatewayCore, name: str, invocation: Invocation) -> Value | bytes:
+    upstream, tool = await core.find_named(invocation.call, "tool", name)
+    return await forward(core, upstream, invocation, {"name": tool.name}, name, functools.partial(_wrap, tool))
+
+
+def _wrap(tool: Tool, result: Value) -> None:
+    """Mark a result whose schema is not of an object, for revisions on which structured content must be one."""
+    if isinstance(result, CallToolResult) and tool.output_schema is not None:
+        result.wrapped = not is_object_schema(tool.output_schema)
+
+
+def get_prompt(core: GatewayCore, call: ServerCall, params: GetPromptParams) -> Outcome:
+    """Get a prompt from its server."""
+    return _forward(core, call, params, functools.partial(_get_prompt, core, params.name))
+
+
+async def _get_prompt(core: GatewayCore, name: str, invocation: Invocation) -> Value | bytes:
+    upstream, prompt = await core.find_named(invocation.call, "prompt", name)
+    return await forward(core, upstream, invocation, {"name": prompt.name}, name)
+
+
+def read_resource(core: GatewayCore, call: ServerCall, params: ReadResourceParams) -> Outcome:
+    """Read a resource at its server."""
+    return _forward(core, call, params, functools.partial(_read_resource, core, params.uri))
+
+
+async def _read_resource(core: GatewayCore, uri: str, invocation: Invocation) -> Value | bytes:
+    upstream, own_uri, _ = await core.find_uri(invocation.call, uri)
+    return await forward(core, upstream, invocation, {"uri": own_uri}, "")
+
+
+def _forward(core: GatewayCore, call: ServerCall, params: RetriedParams, handle: Any) -> Work:
+    """The work of a request that its server may answer with questions."""
+    rounds = call.terms.revision.server_requests == "rounds"
+    if rounds and (params.request_state is not None or can_be_asked(call.terms.capabilities)):
+        return functools.partial(run_suspendable, core, call, params, handle)
+    return functools.partial(run_handler, core, call, params, handle)
+
+
+async def forward(
+    core: GatewayCore,
+    upstream: Upstream,
+    invocation: Invocation,
+    replaced: Mapping[str, Any],
+    label: str,
+    adapt: Any = None,
+) -> Value | bytes:
+    """Send the request of an invocation to a server, with some params replaced; its result for the client."""
+    call = invocation.call
+    method, revision = call.request.method, call.terms.revision
+    connection = await upstream.connection(call)
+    source = connection.revision
+    if source.server_requests == "direct" and invocation.is_replaying:
+        raise outcome_unknown(_ENDED)
+    params = {key: value for key, value in call.request.params.items() if key not in _OF_ONE_HOP}
+    params.update(replaced)
+    if source.server_requests == "rounds":
+        params.update(retry_params(invocation.answers, invocation.request_state, source))
+    began, error, failure = time.perf_counter(), True, False
+    catalogue = (await core.listing(call)).catalogue
+    try:
+        result = await _exchange(upstream, connection, invocation, params, catalogue, adapt)
+        error = False
+        return result
+    except RemoteError as problem:
+        upstream.answered()
+        if problem.code == URL_ELICITATION_REQUIRED and COMPLETE not in revision.methods:
+            return await _require_page(problem, invocation)
+        raise translate_error(problem, method, revision) from problem
+    except OutcomeUnknown as problem:
+        failure = True
+        raise outcome_unknown(f"the connection to the server {upstream.key!r} was lost: {problem.reason}") from problem
+    except ConnectionLost as problem:
+        failure = True
+        raise ServerUnavailable(upstream.key, str(problem)) from problem
+    except Timeout as problem:
+        failure = True
+        upstream.timed_out(problem)
+        raise ProtocolError(INTERNAL_ERROR, f"The server {upstream.key!r} gave no answer: {problem}") from problem
+    except InvalidAnswer as problem:
+        text = f"The server {upstream.key!r} gave an invalid answer: {problem}"
+        raise ProtocolError(INTERNAL_ERROR, text) from problem
+    finally:
+        seconds = time.perf_counter() - began
+        core.metrics.record(upstream.key, method, label, seconds, error=error, failure=failure)
+
+
+_OF_ONE_HOP = frozenset({"_meta", "inputResponses", "requestState", "task"})
+"""Params that are written anew for each hop."""
+
+
+async def _exchange(
+    upstream: Upstream,
+    connection: UpstreamConnection,
+    invocation: Invocation,
+    params: dict[str, Any],
+    catalogue: Catalogue,
+    adapt: Any,
+) -> Value | bytes:
+    """Send a request and translate its result; one that is to be repeated later, without any question, is repeated."""
+    call = invocation.call
+    method, revision, source = call.request.method, call.terms.revision, connection.revision
+    meta, progress = forwarded_meta(call.request.params), None
+    if PROGRESS_TOKEN in (meta_of(call.request.params) or {}):
+        progress = call.progress
+    level = wanted_level(call)
+    if level is not None:
+        if source.era == "envelope":
+            meta[LOG_LEVEL] = level
+        else:
+            await connection.use_log_level(level)
+
+    def rewrite(uri: str) -> str:
+        return catalogue.shown_uri(upstream.key, uri)
+
+    with connection.relayed.serving(invocation):
+        if connection.relayed.roots_missed:
+            # It asked when there was nobody to ask; now there is.
+            connection.relayed.roots_missed = False
+            connection.notify_roots_changed()
+        for polled in range(MAX_ROUNDS):
+            raw = await connection.forward(method, params, meta, progress)
+            upstream.answered()
+            result = translate_result(method, raw, source, revision, rewrite, adapt)
+            if not isinstance(result, InputRequired) or result.requests:
+                return result
+            if result.state is None:
+                raise InvalidAnswer(f"{method} asked for input without saying which")
+            params = {key: value for key, value in params.items() if key != "inputResponses"}
+            params["requestState"] = result.state
+            await asyncio.sleep(_POLL_SECONDS[min(polled, len(_POLL_SECONDS) - 1)])
+    raise InvalidAnswer(f"{method} was to be repeated more than {MAX_ROUNDS} times")
+
+
+async def _require_page(problem: RemoteError, invocation: Invocation) -> Value:
+    """Ask for the page that a server of 2025-11-25 requires, on a revision that has no error for it."""
+    data = problem.data
+    pages = cast("dict[str, Any]", data).get("elicitations") if isinstance(data, dict) else None
+    page = cast("list[Any]", pages)[0] if isinstance(pages, list) and pages else None
+    url = cast("dict[str, Any]", page).get("url") if isinstance(page, dict) else None
+    if not isinstance(url, str):
+        raise ProtocolError(INTERNAL_ERROR, f"The server requires a page to be opened, and names none: {problem}")
+    return await page_required(URLElicitationRequired(problem.message, url), invocation)
+
+
+def complete(core: GatewayCore, call: ServerCall, params: CompleteParams) -> Outcome:
+    """Suggest values for an argument, by asking the server of the prompt or template."""
+    core.completions.admit(call.client_key or id(call.session))
+    return functools.partial(_complete, core, call, params)
+
+
+async def _complete(core: GatewayCore, call: ServerCall, params: CompleteParams) -> bytes:
+    reference = params.ref
+    given = cast("dict[str, Any]", call.request.params["ref"])
+    if isinstance(reference, PromptReference):
+        upstream, prompt = await core.find_named(call, "prompt", reference.name)
+        changed = {**given, "name": prompt.name}
+    else:
+        upstream, uri, _ = await core.find_uri(call, reference.uri)
+        changed = {**given, "uri": uri}
+    connection = await upstream.connection(call)
+    if connection.server_capabilities.completions is None and connection.revision.known["ServerCapabilities"] >= {
+        "completions"
+    }:
+        raise ProtocolError(METHOD_NOT_FOUND, f"The server {upstream.key!r} completes nothing")
+    result = await forward(core, upstream, Invocation(core, call), {"ref": changed}, "")
+    return result if isinstance(result, bytes) else core.encode_result(call, result)
+
+
+def set_level(core: GatewayCore, call: ServerCall, params: SetLevelParams) -> Outcome:
+    """Set the level of log messages of a session, also at the servers that it is connected to."""
+    answer = set_server_level(core, call, params)
+
+    async def work() -> bytes:
+        for upstream in core.upstreams.values():
+            for connection in upstream.connections_of(call.session):
+                try:
+                    await connection.use_log_level(params.level)
+                except DovetailError:
+                    continue  # the next request to it says what is wrong
+        assert isinstance(answer, bytes)
+        return answer
+
+    return work
+
+
+def subscribe(core: GatewayCore, call: ServerCall, params: SubscribeParams) -> Outcome:
+    """Subscribe a session to updates of a resource, at its server."""
+
+    async def work() -> bytes:
+        if not call.session.keeps_state:
+            raise ProtocolError(METHOD_NOT_FOUND, f"{call.request.method} needs a session, and none are kept here")
+        await core.subscribe(call, params.uri, call.session)
+        call.session.subscriptions.add(params.uri)
+        return empty_result(call)
+
+    return work
+
+
+def unsubscribe(core: GatewayCore, call: ServerCall, params: SubscribeParams) -> Outcome:
+    """End a session's subscription to a resource."""
+
+    async def work() -> bytes:
+        call.session.subscriptions.remove(params.uri)
+        await core.unsubscribe(call, params.uri, call.session)
+        return empty_result(call)
+
+    return work
+
+
+def listen(core: GatewayCore, call: ServerCall, params: ListenParams) -> Outcome:
+    """Open a subscription that lasts as long as its request (2026-07-28 subscriptions)."""
+
+    async def work() -> bytes:
+        accepted = core.accepted_filter(params.notifications, call.terms.principal)
+        session = call.session
+        uris: list[str] = []
+        for uri in accepted.resource_subscriptions or ():
+            try:
+                await core.subscribe(call, uri, session)
+                uris.append(uri)
+            except ProtocolError:
+                continue  # the acknowledgement says which were accepted
+        accepted.resource_subscriptions = uris or None
+        try:
+            return core.encode_result(call, await session.subscriptions.listen(call, accepted))
+        finally:
+            for uri in uris:
+                await core.unsubscribe(call, uri, session)
+
+    return work
+
+
+METHODS: dict[str, Method] = {
+    **{name: method for name, method in SERVER_METHODS.items() if not name.startswith("tasks/")},
+    "initialize": cast(Method, initialize),
+    "server/discover": cast(Method, discover),
+    "tools/list": cast(Method, list_page),
+    "tools/call": cast(Method, call_tool),
+    "resources/list": cast(Method, list_page),
+    "resources/templates/list": cast(Method, list_page),
+    "resources/read": cast(Method, read_resource),
+    "prompts/list": cast(Method, list_page),
+    "prompts/get": cast(Method, get_prompt),
+    "completion/complete": cast(Method, complete),
+    "logging/setLevel": cast(Method, set_level),
+    "resources/subscribe": cast(Method, subscribe),
+    "resources/unsubscribe": cast(Method, unsubscribe),
+    "subscriptions/listen": cast(Method, listen),
+}

@@ -1,0 +1,147 @@
+"""Relayed requests: what a server asks goes to the client whose call it serves, and the answer goes back."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+from dovetail.client.server_requests import RequestHandlers
+from dovetail.protocol.deadline import Timeouts
+from dovetail.protocol.errors import (
+    INTERNAL_ERROR,
+    REJECTED,
+    DovetailError,
+    MissingCapability,
+    ProtocolError,
+    Refused,
+    RemoteError,
+)
+from dovetail.types.base import EmptyParams
+from dovetail.types.capabilities import ClientCapabilities, Implementation
+from dovetail.types.client_features import (
+    CreateMessageParams,
+    ElicitParams,
+    ElicitRequest,
+    InputRequest,
+    RootsRequest,
+    SamplingRequest,
+    method_of,
+)
+
+if TYPE_CHECKING:
+    from dovetail.protocol.revisions.revision import Revision
+    from dovetail.server.invocation import Invocation
+    from dovetail.server.session import ServerCall
+    from dovetail.types.serialization import Value
+
+NOBODY = "The gateway has no call of a client in progress that this could be asked in"
+SEVERAL = "Calls of several clients are in progress on this shared connection, so that it is not known whom to ask"
+
+
+class RelayedRequests(RequestHandlers):
+    """The handlers of a connection to a server: they ask the client, in the way of its own revision.
+
+    A server that asks over stdio does not say for which call. The connection belongs to one client, so that its newest
+    call is asked; on a shared connection the calls in progress must all be of one client.
+    """
+
+    def __init__(self, capabilities: ClientCapabilities, *, shared: bool) -> None:
+        super().__init__()
+        self._capabilities = capabilities
+        self._shared = shared
+        self._serving: dict[int, Invocation] = {}
+        self.last_call: ServerCall | None = None
+        """The latest call of the client, whose session can be asked between calls in the handshake era."""
+        self.roots_missed = False
+        """The server has asked for roots when nobody could be asked."""
+
+    @contextlib.contextmanager
+    def serving(self, invocation: Invocation) -> Generator[None]:
+        """A request of this invocation is in progress."""
+        key = id(invocation)
+        self._serving[key] = invocation
+        self.last_call = invocation.call
+        try:
+            yield
+        finally:
+            self._serving.pop(key, None)
+
+    @property
+    def newest(self) -> Invocation | None:
+        """The invocation that began last."""
+        return next(reversed(self._serving.values()), None)
+
+    @property
+    def newest_of_one_client(self) -> Invocation | None:
+        """The invocation that began last; None if those of several clients are in progress."""
+        if self._shared and len({one.call.client_key for one in self._serving.values()}) > 1:
+            return None
+        return self.newest
+
+    def can_handle(self, method: str, revision: Revision) -> bool:
+        """True if the client has declared the capability for this request."""
+        can = self._capabilities
+        if method == "elicitation/create":
+            return can.elicitation is not None and revision.form != "absent"
+        if method == "sampling/createMessage":
+            return can.sampling is not None
+        return method == "roots/list" and can.roots is not None
+
+    def can_open_urls(self, revision: Revision) -> bool:
+        """False: an error that requires a page is passed on to the client as such."""
+        return False
+
+    def check(self, method: str, revision: Revision) -> None:
+        """Raise `Refused` for a request that the client has not declared."""
+        if not self.can_handle(method, revision):
+            raise Refused(f"The client behind the gateway does not support {method}")
+
+    async def handle(
+        self, method: str, params: Value | None, revision: Revision, server: Implementation | None
+    ) -> Value:
+        """The answer of the client; raises `Refused` or `ProtocolError` for the server."""
+        self.check(method, revision)
+        question = _question(params)
+        try:
+            return await self._ask(question)
+        except MissingCapability as problem:
+            raise ProtocolError(INTERNAL_ERROR, str(problem)) from problem
+        except RemoteError as problem:
+            if problem.code == REJECTED:
+                raise Refused(problem.message) from problem
+            raise ProtocolError(problem.code, problem.message, problem.data) from problem
+        except (ProtocolError, Refused):
+            raise
+        except DovetailError as problem:
+            raise ProtocolError(INTERNAL_ERROR, str(problem)) from problem
+
+    async def _ask(self, question: InputRequest) -> Any:
+        invocation = self.newest_of_one_client
+        if invocation is None and self.newest is not None:
+            raise ProtocolError(INTERNAL_ERROR, SEVERAL)
+        if invocation is not None and _can_ask(invocation):
+            return await invocation.ask(question, None)
+        call = self.last_call
+        if call is None or self._shared or call.connection is None or call.connection.gone is not None:
+            if isinstance(question, RootsRequest):
+                self.roots_missed = True
+            raise ProtocolError(INTERNAL_ERROR, NOBODY)
+        # Between calls only the handshake era can be asked, on the stream of the session.
+        revision, params = call.terms.revision, question.params
+        body: dict[str, Any] = {} if params is None else revision.emit(params)
+        raw = await call.connection.pending.request(method_of(question), body, Timeouts(None))
+        return revision.load_result(method_of(question), raw)
+
+
+def _can_ask(invocation: Invocation) -> bool:
+    """True if a question can be asked within this invocation."""
+    return invocation.suspendable is not None or invocation.call.terms.revision.server_requests == "direct"
+
+
+def _question(params: Value | None) -> InputRequest:
+    if isinstance(params, ElicitParams):
+        return ElicitRequest(params)
+    if isinstance(params, CreateMessageParams):
+        return SamplingRequest(params)
+    return RootsRequest(params if isinstance(params, EmptyParams) else None)

@@ -1,0 +1,208 @@
+"""State of a gateway: its servers, the views that clients have of them, and the configuration that they come from."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from dovetail.protocol.errors import LocalError
+from dovetail.protocol.subscriptions import LIST_KINDS, ListKind
+from dovetail.text.token_estimate import estimated_tokens
+from dovetail.types.capabilities import Implementation
+from dovetail.types.serialization import dump
+
+from .circuit_breaker import State
+from .core import GatewayCore
+from .metrics import Metrics
+from .settings import GatewaySettings, Profile, ServerSettings
+from .upstream import DeclaredCapabilities, Generation, Upstream
+
+if TYPE_CHECKING:
+    from dovetail.client.targets.contract import ServerTarget
+    from dovetail.server.http.application import Application
+    from dovetail.server.http.options import Settings
+
+    from .config_source import ConfigSource
+
+logger = logging.getLogger("dovetail")
+
+
+class ServerDefinition(msgspec.Struct, frozen=True, kw_only=True):
+    """A server of a gateway: how to reach it, and its settings."""
+
+    make_target: Callable[[], Awaitable[ServerTarget]]
+    settings: ServerSettings = ServerSettings()
+    identity: Any = None
+    """Equal for a server that has not changed; its connections are kept when the configuration is read again."""
+
+
+class GatewayState:
+    """Everything that the framework needs of a gateway; `Gateway` shows users the part that is theirs."""
+
+    def __init__(
+        self,
+        servers: Mapping[str, ServerDefinition],
+        settings: GatewaySettings,
+        version: str,
+        core_options: Mapping[str, Any],
+        source: ConfigSource | None = None,
+    ) -> None:
+        self.settings = settings
+        self.info = Implementation(settings.name, version, settings.title)
+        self.metrics = Metrics()
+        self._core_options = core_options
+        self._source = source
+        self._generation = Generation()
+        self._declared = DeclaredCapabilities()
+        self._definitions: dict[str, ServerDefinition] = {}
+        self._upstreams: dict[str, Upstream] = {}
+        self._views: dict[str, GatewayCore] = {}
+        self._watching: asyncio.Task[None] | None = None
+        for key, definition in servers.items():
+            self._add(key, definition)
+
+    def view(self, name: str) -> GatewayCore:
+        """The view of all servers (""), of one (`server/NAME`) or of a profile (`profile/NAME`)."""
+        found = self._views.get(name)
+        if found is None:
+            kind, _, key = name.partition("/")
+            found = self._views[name] = GatewayCore(
+                self.info,
+                self._upstreams,
+                public=self,
+                metrics=self.metrics,
+                instructions=self.settings.instructions,
+                profile=self._profile(kind, key),
+                prefixed=kind != "server",
+                generation=self._generation,
+                declared=self._declared,
+                state=None if name else self,
+                **self._core_options,
+            )
+        return found
+
+    def has_view(self, name: str) -> bool:
+        """True if there is a view of this name."""
+        kind, _, key = name.partition("/")
+        return key in self._upstreams if kind == "server" else kind == "profile" and key in self.settings.profiles
+
+    def _profile(self, kind: str, key: str) -> Profile | None:
+        if kind == "server":
+            return Profile(servers=(key,))
+        return self.settings.profiles[key] if kind == "profile" else None
+
+    def make_application(
+        self, settings: Settings, bound_host: str | None = None, *, ephemeral: bool = False
+    ) -> Application:
+        """The gateway as an ASGI application, with all its views."""
+        from .application import GatewayApp
+
+        return GatewayApp(self, settings, bound_host, ephemeral=ephemeral)
+
+    def start(self) -> None:
+        """Begin to watch the configuration, on the event loop that runs."""
+        if self._source is not None and self._watching is None:
+            self._watching = asyncio.create_task(self._watch(self._source), name="dovetail-gateway-config")
+
+    async def close(self) -> None:
+        """Disconnect from all servers."""
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
+            self._watching = None
+        await asyncio.gather(*(one.close() for one in self._upstreams.values()))
+
+    async def close_connections(self) -> None:
+        """The last client has gone: close the connections to all servers; later clients open them again."""
+        await asyncio.gather(*(one.close_connections() for one in self._upstreams.values()))
+
+    async def update(self, servers: Mapping[str, ServerDefinition]) -> None:
+        """Use these servers from now on: those that have not changed keep their connections."""
+        gone = [
+            key
+            for key, definition in self._definitions.items()
+            if key not in servers
+            or definition.identity is None
+            or (servers[key].identity, servers[key].settings) != (definition.identity, definition.settings)
+        ]
+        closing = [self._upstreams.pop(key) for key in gone]
+        for key in gone:
+            del self._definitions[key]
+        added = [key for key in servers if key not in self._definitions]
+        for key in added:
+            self._add(key, servers[key])
+        # In the order of the configuration, which is the order of the lists.
+        for key in servers:
+            self._upstreams[key] = self._upstreams.pop(key)
+        if gone or added:
+            self._generation.next()
+            for view in self._views.values():
+                for kind in LIST_KINDS:
+                    view.list_changed(kind)
+        await asyncio.gather(*(one.close() for one in closing))
+
+    def _add(self, key: str, definition: ServerDefinition) -> None:
+        if not key.strip():
+            raise LocalError("A server of a gateway needs a name")
+        self._definitions[key] = definition
+        self._upstreams[key] = Upstream(
+            key,
+            definition.make_target,
+            definition.settings,
+            self.info,
+            self._list_changed,
+            self._generation,
+            self._declared,
+        )
+
+    def _list_changed(self, upstream: Upstream, kind: ListKind) -> None:
+        for view in self._views.values():
+            if upstream.key in view.upstreams:
+                view.list_changed(kind)
+
+    async def _watch(self, source: ConfigSource) -> None:
+        async with contextlib.aclosing(source.changes()) as changes:
+            async for servers in changes:
+                try:
+                    await self.update(servers)
+                except LocalError as problem:
+                    logger.warning("The configuration was not taken over: %s", problem)
+
+    def status(self) -> dict[str, Any]:
+        """The state of every server, for `/status`."""
+        return {
+            "gateway": self.settings.name,
+            "version": self.info.version,
+            "servers": {key: self._server_status(one) for key, one in self._upstreams.items()},
+        }
+
+    def _server_status(self, upstream: Upstream) -> dict[str, Any]:
+        known = upstream.known_offers
+        status: dict[str, Any] = {"state": _state_of(upstream)}
+        if upstream.breaker.reason is not None:
+            status["reason"] = upstream.breaker.reason
+        if upstream.revision is not None:
+            status["revision"] = upstream.revision.name
+        if known:
+            widest = max(known, key=lambda offers: len(offers.tools))
+            status["tools"] = len(widest.tools)
+            status["tokens"] = estimated_tokens(
+                msgspec.json.encode([dump(tool) for tool in widest.tools]).decode("utf-8", "replace")
+            )
+        return {**status, "connections": upstream.connections, **self.metrics.of_server(upstream.key)}
+
+    def metrics_text(self) -> str:
+        """The metrics as Prometheus text."""
+        up = {key: one.breaker.state is State.CLOSED for key, one in self._upstreams.items()}
+        return self.metrics.text(up, {key: one.connections for key, one in self._upstreams.items()})
+
+
+def _state_of(upstream: Upstream) -> str:
+    if upstream.breaker.state is not State.CLOSED:
+        return "failing"
+    return "ready" if upstream.connections else "idle"

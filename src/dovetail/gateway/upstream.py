@@ -1,0 +1,329 @@
+"""A server behind the gateway: its connections, opened when they are needed and closed when they are idle."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from dovetail.protocol.bridge import capabilities_key, relayed_capabilities
+from dovetail.protocol.errors import ConnectionLost, DovetailError, Timeout
+from dovetail.protocol.subscriptions import ListKind
+from dovetail.types.bounded_dict import BoundedDict
+
+from .circuit_breaker import CircuitBreaker, State
+from .connection import Offers, UpstreamConnection
+from .errors import ServerUnavailable
+from .settings import ServerSettings
+
+if TYPE_CHECKING:
+    from dovetail.client.targets.contract import ServerTarget
+    from dovetail.protocol.revisions.revision import Revision
+    from dovetail.server.session import ServerCall, Session
+    from dovetail.types.capabilities import ClientCapabilities, Implementation
+
+logger = logging.getLogger("dovetail")
+
+SWEEP_SECONDS = 15.0
+"""Seconds between two looks for idle connections."""
+
+STALE_SECONDS = 300.0
+"""Seconds for which a list is used that no open connection keeps up to date."""
+
+SHORT_LIFE_SECONDS = 10.0
+"""A connection that is lost sooner counts as a failure of the server."""
+
+MAX_CONNECTIONS = 1000
+"""Connections to one server."""
+
+ConnectionKey: TypeAlias = tuple[Hashable, bytes]
+"""The client that a connection belongs to, None for all of them, and the capabilities that it declares."""
+
+MakeTarget: TypeAlias = "Callable[[], Awaitable[ServerTarget]]"
+OnChanged: TypeAlias = "Callable[[Upstream, ListKind], None]"
+
+
+class Generation:
+    """A number that grows with every change at any server: what was worked out before it may be out of date."""
+
+    __slots__ = ("number",)
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def next(self) -> None:
+        """Something has changed."""
+        self.number += 1
+
+
+class Declared(NamedTuple):
+    """The capabilities that are declared to servers in the name of a client, and their key."""
+
+    capabilities: ClientCapabilities
+    key: bytes
+
+
+class DeclaredCapabilities:
+    """What to declare for each client, worked out once for clients that send the same object again."""
+
+    def __init__(self) -> None:
+        self._known: BoundedDict[int, tuple[ClientCapabilities, Declared]] = BoundedDict(MAX_CONNECTIONS)
+
+    def of(self, client: ClientCapabilities) -> Declared:
+        """The capabilities to declare for a client."""
+        known = self._known.get(id(client))
+        if known is not None and known[0] is client:
+            return known[1]
+        capabilities = relayed_capabilities(client)
+        declared = Declared(capabilities, capabilities_key(capabilities))
+        self._known[id(client)] = (client, declared)
+        return declared
+
+
+def owner_of(call: ServerCall) -> Hashable:
+    """The client of a call, which has connections of its own to servers that keep state for each connection.
+
+    In the handshake era that is a session, in the envelope era, which has none, a principal or an address.
+    """
+    if call.terms.revision.era == "handshake" and call.session.keeps_state:
+        return session_owner(call.session)
+    return ("client", call.client_key)
+
+
+def session_owner(session: Session) -> Hashable:
+    """The owner of connections for a session."""
+    return ("session", session.id if session.id is not None else id(session))
+
+
+class Upstream:
+    """One server: its connections by client and capabilities, what it offers, and whether it works."""
+
+    def __init__(
+        self,
+        key: str,
+        make_target: MakeTarget,
+        settings: ServerSettings,
+        info: Implementation,
+        on_changed: OnChanged,
+        generation: Generation,
+        declared: DeclaredCapabilities,
+    ) -> None:
+        self.key = key
+        """The name of the server in the configuration; what it calls itself plays no part."""
+        self.settings = settings
+        self.breaker = CircuitBreaker()
+        self.instructions: str | None = None
+        self.revision: Revision | None = None
+        """The revision that it spoke when it was last connected to."""
+        self.failed_at: float | None = None
+        """When it began to fail, if it does."""
+        self._make_target = make_target
+        self._info = info
+        self._on_changed = on_changed
+        self._generation = generation
+        self._declared = declared
+        self._connections: dict[ConnectionKey, UpstreamConnection] = {}
+        self._opening: dict[ConnectionKey, asyncio.Task[UpstreamConnection]] = {}
+        self._offers: dict[bytes, Offers] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._sweeper: asyncio.Task[None] | None = None
+        self._closed = False
+
+    @property
+    def is_stateful(self) -> bool:
+        """True if each client has a connection of its own, as far as is known."""
+        return not self.settings.shared and (self.revision is None or self.revision.era == "handshake")
+
+    @property
+    def connections(self) -> int:
+        """The number of open connections."""
+        return len(self._connections)
+
+    @property
+    def known_offers(self) -> list[Offers]:
+        """What it offers, as far as it was asked yet."""
+        return list(self._offers.values())
+
+    async def connection(self, call: ServerCall) -> UpstreamConnection:
+        """The connection for a call; raises `ServerUnavailable` at once while the server fails."""
+        declared = self._declared.of(call.terms.capabilities)
+        key = self._key(call, declared.key)
+        found = self._usable(key)
+        return found if found is not None else await self._open(key, declared.capabilities)
+
+    async def offers(self, call: ServerCall) -> Offers:
+        """What the server offers to the client of a call; raises `ServerUnavailable`."""
+        declared = self._declared.of(call.terms.capabilities)
+        key = self._key(call, declared.key)
+        found = self._usable(key)
+        if found is None:
+            known = self._offers.get(declared.key)
+            if known is not None and asyncio.get_running_loop().time() - known.fetched < STALE_SECONDS:
+                return known
+            found = await self._open(key, declared.capabilities)
+        try:
+            offers = await found.offers()
+        except (DovetailError, TimeoutError) as problem:
+            self._note_failure(problem)
+            raise ServerUnavailable(self.key, str(problem) or "its lists did not arrive in time") from problem
+        if self._offers.get(declared.key) is not offers:
+            self._offers[declared.key] = offers
+            self._generation.next()
+        return offers
+
+    def kept_offers(self, call: ServerCall) -> Offers | None:
+        """What the server offered before it failed, for as long as its tools stay in the lists."""
+        known = self._offers.get(self._declared.of(call.terms.capabilities).key)
+        if known is None or self.failed_at is None:
+            return known
+        since = asyncio.get_running_loop().time() - self.failed_at
+        return known if since < self.settings.grace_seconds else None
+
+    def timed_out(self, problem: Timeout) -> None:
+        """A request got no answer in time."""
+        self.breaker.timed_out(str(problem), asyncio.get_running_loop().time())
+
+    def answered(self) -> None:
+        """The server has answered a request."""
+        if self.breaker.state is not State.CLOSED or self.failed_at is not None:
+            self.failed_at = None
+            self._generation.next()
+        self.breaker.succeeded()
+
+    def connections_of(self, session: Session) -> list[UpstreamConnection]:
+        """The open connections of one session."""
+        owner = session_owner(session)
+        return [one for (whose, _), one in self._connections.items() if whose == owner]
+
+    def unsubscribe(self, session: Session, uri: str | None = None) -> None:
+        """End the subscriptions of a session, or that to one resource."""
+        for connection in self._connections.values():
+            connection.unsubscribe(session, uri)
+
+    def release(self, session: Session) -> None:
+        """A session has ended: close its connections."""
+        self.unsubscribe(session)
+        owner = session_owner(session)
+        for key in [key for key in self._connections if key[0] == owner]:
+            self._spawn(self._connections.pop(key).close())
+
+    async def close(self) -> None:
+        """Close everything, for good."""
+        self._closed = True
+        await self.close_connections()
+
+    async def close_connections(self) -> None:
+        """Close all connections; the next request opens one again."""
+        opening = list(self._opening.values())
+        sweeper, self._sweeper = self._sweeper, None
+        for task in (*opening, *self._tasks, *(() if sweeper is None else (sweeper,))):
+            task.cancel()
+        await asyncio.gather(*opening, *self._tasks, return_exceptions=True)
+        connections, self._connections = list(self._connections.values()), {}
+        await asyncio.gather(*(one.close() for one in connections), return_exceptions=True)
+
+    def _key(self, call: ServerCall, declared: bytes) -> ConnectionKey:
+        return (owner_of(call) if self.is_stateful else None), declared
+
+    def _usable(self, key: ConnectionKey) -> UpstreamConnection | None:
+        found = self._connections.get(key)
+        return found if found is not None and found.is_usable else None
+
+    async def _open(self, key: ConnectionKey, capabilities: ClientCapabilities) -> UpstreamConnection:
+        opening = self._opening.get(key)
+        if opening is None:
+            loop = asyncio.get_running_loop()
+            if self._closed:
+                raise ServerUnavailable(self.key, "the gateway is ending, or the server was removed from it")
+            if (refusal := self.breaker.refusal(loop.time())) is not None:
+                raise ServerUnavailable(self.key, refusal.reason, refusal.retry_in)
+            if len(self._connections) >= MAX_CONNECTIONS:
+                raise ServerUnavailable(self.key, f"the gateway has {MAX_CONNECTIONS} connections to it already")
+            opening = loop.create_task(self._connect(key, capabilities), name="dovetail-gateway-connect")
+            self._opening[key] = opening
+            opening.add_done_callback(lambda task: self._opened(key, task))
+        try:
+            return await asyncio.shield(opening)
+        except (DovetailError, OSError, TimeoutError) as problem:
+            if isinstance(problem, ServerUnavailable):
+                raise
+            raise ServerUnavailable(self.key, str(problem) or "it did not answer in time") from problem
+
+    def _opened(self, key: ConnectionKey, task: asyncio.Task[UpstreamConnection]) -> None:
+        del self._opening[key]
+        if not task.cancelled():
+            task.exception()  # those who waited for it have raised it
+
+    async def _connect(self, key: ConnectionKey, capabilities: ClientCapabilities) -> UpstreamConnection:
+        shared = key[0] is None
+        try:
+            target = await self._make_target()
+        except (DovetailError, OSError) as problem:
+            self._note_failure(problem)
+            raise
+        connection = UpstreamConnection(target, self._info, capabilities, self.settings, self._changed, shared=shared)
+        try:
+            await connection.open()
+        except asyncio.CancelledError:
+            raise
+        except (DovetailError, OSError, TimeoutError) as problem:
+            self._note_failure(problem)
+            raise
+        self.answered()
+        self.instructions, self.revision = connection.instructions, connection.revision
+        if self.revision.era == "envelope":
+            # It keeps no state for a connection, so that all clients can have one.
+            key = (None, key[1])
+            connection.shared = True
+            if (other := self._usable(key)) is not None:
+                await connection.close()
+                return other
+        self._connections[key] = connection
+        self._spawn(self._watch(key, connection))
+        if self._sweeper is None:
+            self._sweeper = asyncio.create_task(self._sweep(), name="dovetail-gateway-sweep")
+        return connection
+
+    def _note_failure(self, problem: BaseException) -> None:
+        now = asyncio.get_running_loop().time()
+        if self.failed_at is None:
+            self.failed_at = now
+            logger.warning("The server %r does not work: %s", self.key, problem or "it did not answer in time")
+        self.breaker.failed(str(problem) or "it did not answer in time", now)
+        self._generation.next()
+
+    async def _watch(self, key: ConnectionKey, connection: UpstreamConnection) -> None:
+        """Notice that a connection is lost."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        reason = await connection.wait_lost()
+        if self._connections.get(key) is not connection:
+            return  # closed by us
+        del self._connections[key]
+        if loop.time() - began < SHORT_LIFE_SECONDS:
+            self._note_failure(ConnectionLost(reason))
+        with contextlib.suppress(DovetailError):
+            await connection.close()
+
+    async def _sweep(self) -> None:
+        """Close connections that nobody has used for a while."""
+        while True:
+            await asyncio.sleep(min(SWEEP_SECONDS, max(self.settings.idle_seconds / 2, 0.05)))
+            now = asyncio.get_running_loop().time()
+            for key, connection in list(self._connections.items()):
+                if connection.is_idle and now - connection.last_used > self.settings.idle_seconds:
+                    del self._connections[key]
+                    with contextlib.suppress(DovetailError):
+                        await connection.close()
+
+    def _changed(self, kind: ListKind) -> None:
+        self._offers.clear()
+        self._generation.next()
+        self._on_changed(self, kind)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
