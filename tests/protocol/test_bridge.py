@@ -35,7 +35,11 @@ class TestMetadata:
         assert forwarded_meta({"_meta": meta}) == meta
 
     def test_what_belongs_to_one_hop_stays_there(self) -> None:
-        meta = {"progressToken": 1, "io.modelcontextprotocol/clientInfo": {}, "io.modelcontextprotocol/logLevel": "info"}
+        meta = {
+            "progressToken": 1,
+            "io.modelcontextprotocol/clientInfo": {},
+            "io.modelcontextprotocol/logLevel": "info",
+        }
         assert forwarded_meta({"_meta": meta}) == {}
 
     def test_a_request_without_metadata_has_none(self) -> None:

@@ -17,7 +17,7 @@ from dovetail.protocol.bridge import rewrite_ui_meta
 from dovetail.protocol.names import header_paths, tool_name
 from dovetail.types.prompts import Prompt
 from dovetail.types.resources import Resource, ResourceTemplate
-from dovetail.types.tools import Tool
+from dovetail.types.tools import Tool, ToolExecution
 from dovetail.uri_template.template import UriTemplate
 
 from .connection import Offers
@@ -58,11 +58,16 @@ class Catalogue:
             (part.server, (one.uri_template for one in part.offers.templates)) for part in parts
         )
         self._matchers: list[tuple[str, UriTemplate]] | None = None
+        self.task_tools: set[str] = set()
+        """The names of tools whose calls may be tasks."""
         self.tools: dict[str, Owned] = {}
         self.prompts: dict[str, Owned] = {}
         for part in parts:
             for tool in part.offers.tools:
-                self.tools.setdefault(self.name(part.server, tool.name), Owned(part.server, tool))
+                name = self.name(part.server, tool.name)
+                self.tools.setdefault(name, Owned(part.server, tool))
+                if tool.name in part.offers.tasks:
+                    self.task_tools.add(name)
             for prompt in part.offers.prompts:
                 self.prompts.setdefault(self.name(part.server, prompt.name), Owned(part.server, prompt))
 
@@ -72,10 +77,14 @@ class Catalogue:
 
     def listed_tools(self) -> list[tuple[str, Tool]]:
         """The tools by their names for clients, with definitions that have these names."""
-        return [
-            (name, _renamed(owned.definition, name, self._rewrite_ui(owned.server, owned.definition)))
-            for name, owned in self.tools.items()
-        ]
+        return [(name, self._listed_tool(name, owned)) for name, owned in self.tools.items()]
+
+    def _listed_tool(self, name: str, owned: Owned) -> Tool:
+        tool = _renamed(owned.definition, name, self._rewrite_ui(owned.server, owned.definition))
+        if name in self.task_tools and tool.execution is None:
+            # For clients of 2025-11-25, who decide which calls are tasks.
+            return msgspec.structs.replace(tool, execution=ToolExecution("optional"))
+        return tool
 
     def listed_prompts(self) -> list[tuple[str, Prompt]]:
         """The prompts by their names for clients."""

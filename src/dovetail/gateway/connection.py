@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from dovetail.client.call_results import load_call_result
 from dovetail.client.connection import ClientConnection
 from dovetail.client.listing import ListLimits
 from dovetail.client.negotiator import ConnectOptions
 from dovetail.client.subscriptions import watch
-from dovetail.protocol.errors import DovetailError
-from dovetail.protocol.extension import Extensions
+from dovetail.client.tasks.calls import finish_call
+from dovetail.protocol.errors import DovetailError, InvalidAnswer
+from dovetail.protocol.extension import Extension, Extensions
 from dovetail.protocol.log_levels import LEVELS, is_at_least
 from dovetail.protocol.revisions.revision import Revision
 from dovetail.protocol.subscriptions import LIST_KINDS, ListKind
@@ -25,7 +27,8 @@ from dovetail.types.base import PageResult
 from dovetail.types.capabilities import ClientCapabilities, Implementation, ServerCapabilities
 from dovetail.types.prompts import ListPromptsResult, Prompt
 from dovetail.types.resources import ListResourcesResult, ListResourceTemplatesResult, Resource, ResourceTemplate
-from dovetail.types.tools import Tool
+from dovetail.types.tasks import TASKS_EXTENSION, CreatedTask, CreateTaskResult
+from dovetail.types.tools import CallToolResult, Tool
 
 from .relayed_requests import RelayedRequests
 
@@ -50,6 +53,8 @@ class Offers(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     prompts: tuple[Prompt, ...] = ()
     resources: tuple[Resource, ...] = ()
     templates: tuple[ResourceTemplate, ...] = ()
+    tasks: frozenset[str] = frozenset()
+    """The names of tools whose calls may be tasks."""
     fetched: float = 0
     version: int = msgspec.field(default_factory=lambda: next(_versions))
     """Another number for each time that it was fetched."""
@@ -76,10 +81,10 @@ class UpstreamConnection(ClientConnection):
         shared: bool,
     ) -> None:
         self.relayed = RelayedRequests(capabilities, shared=shared)
-        options = ConnectOptions(
-            info=info, capabilities=capabilities, timeout=settings.connect_seconds, raw_results=True
-        )
-        super().__init__(target, options, self.relayed, Extensions([]), None, list_limits=ListLimits())
+        declared = msgspec.structs.replace(capabilities, extensions={TASKS_EXTENSION: {}})
+        options = ConnectOptions(info=info, capabilities=declared, timeout=settings.connect_seconds, raw_results=True)
+        tasks = Extension(id=TASKS_EXTENSION, result_types=frozenset({"task"}))
+        super().__init__(target, options, self.relayed, Extensions([tasks]), None, list_limits=ListLimits())
         self._settings = settings
         self._max_timeout = settings.max_timeout
         self._on_list_changed = on_list_changed
@@ -172,6 +177,25 @@ class UpstreamConnection(ClientConnection):
             self.busy -= 1
             self.last_used = self._loop.time()
 
+    async def finish_task(self, tool: str, raw: bytes, progress: OnProgress | None) -> CallToolResult[Any]:
+        """Wait for the task that a call was answered with, however long it takes; its questions are relayed."""
+        created = load_call_result(self.revision, "tools/call", msgspec.json.decode(raw))
+        if not isinstance(created, CreatedTask | CreateTaskResult):
+            raise InvalidAnswer("tools/call was answered with something else than a task")
+        services = self._task_services()
+        services.max_timeout = None
+        self.busy += 1
+        try:
+            return await finish_call(services, tool, created, None, None, progress, check=False)
+        finally:
+            self.busy -= 1
+            self.last_used = self._loop.time()
+
+    def _may_be_task(self, tool: Tool) -> bool:
+        if self.revision.tasks == "extension":
+            return TASKS_EXTENSION in (self.server_capabilities.extensions or {})
+        return tool.execution is not None and tool.execution.task_support in ("optional", "required")
+
     def notify_roots_changed(self) -> None:
         """Tell a server of the handshake era that the roots have changed."""
         if "notifications/roots/list_changed" in self.revision.methods and self.relayed.can_handle(
@@ -220,6 +244,7 @@ class UpstreamConnection(ClientConnection):
             prompts=tuple(prompts),
             resources=tuple(resources),
             templates=tuple(templates),
+            tasks=frozenset(tool.name for tool in tools if self._may_be_task(tool)),
             fetched=self._loop.time(),
         )
 

@@ -22,6 +22,7 @@ from dovetail.protocol.errors import (
 )
 from dovetail.protocol.subscriptions import ListKind
 from dovetail.server.core import PAGE_SIZE, Kind, ServerCore, Verify
+from dovetail.server.tasks.methods import task_extension
 from dovetail.types.base import PageParams, Result
 from dovetail.types.bounded_dict import BoundedDict
 from dovetail.types.capabilities import Implementation, ListCapability, ResourcesCapability, ServerCapabilities
@@ -34,6 +35,7 @@ from dovetail.wire.jsonrpc import Notification
 
 from .catalogue import Catalogue, ServerOffers
 from .errors import ServerUnavailable
+from .forwarded_tool import ForwardedTool
 from .metrics import Metrics
 from .settings import SERVERS_META, Profile
 from .upstream import DeclaredCapabilities, Generation, owner_of
@@ -108,6 +110,11 @@ class GatewayCore(ServerCore):
         from .methods import METHODS
 
         self.methods = METHODS
+        self._task_tools: dict[str, ForwardedTool] = {}
+        self.tools.get = self._task_tools.get
+        # Which servers have tasks can change at any time.
+        self.has_task_tools = True
+        self.extensions.add(task_extension(self))
         self.metrics = metrics
         self._state = state
         if state is not None:
@@ -139,6 +146,8 @@ class GatewayCore(ServerCore):
             resources=ResourcesCapability(subscribe=True, list_changed=True),
             completions={},
             logging={},
+            extensions=self.extensions.declared,
+            tasks=self._task_capability(),
         )
 
     async def know_instructions(self, call: ServerCall) -> None:
@@ -191,6 +200,8 @@ class GatewayCore(ServerCore):
         if found is None:
             found = self._catalogues[key] = Catalogue(parts, prefixed=self._prefixed)
             self.mirrored = {**self.mirrored, **found.mirrored()}
+            for name in found.task_tools - self._task_tools.keys():
+                self._task_tools[name] = ForwardedTool(self, name)
         return found
 
     async def encode_list(self, call: ServerCall, params: PageParams) -> bytes:
@@ -278,7 +289,9 @@ class GatewayCore(ServerCore):
     def list_changed(self, kind: ListKind) -> None:
         """A server has changed a list, or was added or removed: tell the clients."""
         self._pages_kept.clear()
+        mirrored = self.mirrored
         self.announce(kind)
+        self.mirrored = mirrored  # the tools that are registered here are not those that clients see
 
     def notified(self, notification: Notification, session: Session | None = None) -> None:
         """Pass on that the roots of a client have changed."""

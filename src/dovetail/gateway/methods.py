@@ -11,13 +11,15 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from dovetail.protocol.bridge import (
     can_be_asked,
     forwarded_meta,
+    outcome_of,
     retry_params,
+    rewrite_uris,
     translate_error,
     translate_result,
 )
@@ -46,13 +48,17 @@ from dovetail.server.dispatch import set_level as set_server_level
 from dovetail.server.features.logging import wanted_level
 from dovetail.server.features.url_elicitation import COMPLETE, page_required
 from dovetail.server.invocation import Invocation
+from dovetail.server.tasks.methods import work_as_task
 from dovetail.types.base import EmptyParams, PageParams, RetriedParams
 from dovetail.types.client_features import InputRequired
 from dovetail.types.messages import CompleteParams, InitializeParams, ListenParams, PromptReference, SetLevelParams
+from dovetail.types.serialization import dump, load
+from dovetail.types.tasks import TASKS_EXTENSION
 from dovetail.types.tools import CallToolResult
 
 from .core import GatewayCore, empty_result
 from .errors import ServerUnavailable
+from .forwarded_tool import requires_task
 
 if TYPE_CHECKING:
     from dovetail.server.session import ServerCall
@@ -106,13 +112,38 @@ def list_page(core: GatewayCore, call: ServerCall, params: PageParams) -> Outcom
 
 
 def call_tool(core: GatewayCore, call: ServerCall, params: CallToolParams) -> Outcome:
-    """Call a tool at its server."""
-    return _forward(core, call, params, functools.partial(_call_tool, core, params.name))
+    """Call a tool at its server; as a task of the gateway, if the client can have one and the server makes tasks."""
+    work = _forward(core, call, params, functools.partial(forward_tool, core, params.name))
+    tasks = call.terms.revision.tasks
+    wanted = (
+        params.task is not None if tasks == "core" else TASKS_EXTENSION in (call.terms.capabilities.extensions or {})
+    )
+    return functools.partial(_call_as_task, core, call, params, work) if wanted and tasks != "absent" else work
 
 
-async def _call_tool(core: GatewayCore, name: str, invocation: Invocation) -> Value | bytes:
+async def _call_as_task(core: GatewayCore, call: ServerCall, params: CallToolParams, work: Work) -> bytes:
+    await core.find_named(call, "tool", params.name)
+    tool = core.tools.get(params.name)
+    if tool is not None:
+        work = work_as_task(core, call, params, tool) or work
+    elif params.task is not None and call.terms.revision.tasks == "core":
+        raise ProtocolError(METHOD_NOT_FOUND, f"The tool {params.name} does not run as a task: call it without `task`")
+    return await work()
+
+
+async def forward_tool(core: GatewayCore, name: str, invocation: Invocation) -> Value | bytes:
+    """Call a tool at its server, in the name of the client of an invocation."""
     upstream, tool = await core.find_named(invocation.call, "tool", name)
-    return await forward(core, upstream, invocation, {"name": tool.name}, name, functools.partial(_wrap, tool))
+    return await forward(core, upstream, invocation, {"name": tool.name}, name, tool)
+
+
+def _adapted(tool: Tool, result: CallToolResult[Any], rewrite: Callable[[str], str]) -> Value:
+    """The result of a task for the client, with its URIs translated."""
+    fields = dump(result)
+    if rewrite_uris(fields, rewrite):
+        result = load(CallToolResult, fields)
+    _wrap(tool, result)
+    return result
 
 
 def _wrap(tool: Tool, result: Value) -> None:
@@ -155,7 +186,7 @@ async def forward(
     invocation: Invocation,
     replaced: Mapping[str, Any],
     label: str,
-    adapt: Any = None,
+    tool: Tool | None = None,
 ) -> Value | bytes:
     """Send the request of an invocation to a server, with some params replaced; its result for the client."""
     call = invocation.call
@@ -171,7 +202,7 @@ async def forward(
     began, error, failure = time.perf_counter(), True, False
     catalogue = (await core.listing(call)).catalogue
     try:
-        result = await _exchange(upstream, connection, invocation, params, catalogue, adapt)
+        result = await _exchange(upstream, connection, invocation, params, catalogue, tool)
         error = False
         return result
     except RemoteError as problem:
@@ -207,7 +238,7 @@ async def _exchange(
     invocation: Invocation,
     params: dict[str, Any],
     catalogue: Catalogue,
-    adapt: Any,
+    tool: Tool | None,
 ) -> Value | bytes:
     """Send a request and translate its result; one that is to be repeated later, without any question, is repeated."""
     call = invocation.call
@@ -225,6 +256,10 @@ async def _exchange(
     def rewrite(uri: str) -> str:
         return catalogue.shown_uri(upstream.key, uri)
 
+    adapt = None if tool is None else functools.partial(_wrap, tool)
+    if tool is not None and source.tasks == "core" and requires_task(tool):
+        params["task"] = {}
+
     with connection.relayed.serving(invocation):
         if connection.relayed.roots_missed:
             # It asked when there was nobody to ask; now there is.
@@ -233,6 +268,9 @@ async def _exchange(
         for polled in range(MAX_ROUNDS):
             raw = await connection.forward(method, params, meta, progress)
             upstream.answered()
+            if tool is not None and ("task" in params or outcome_of(method, raw) == "task"):
+                finished = await connection.finish_task(tool.name, raw, call.progress)
+                return _adapted(tool, finished, rewrite)
             result = translate_result(method, raw, source, revision, rewrite, adapt)
             if not isinstance(result, InputRequired) or result.requests:
                 return result
@@ -324,18 +362,20 @@ def listen(core: GatewayCore, call: ServerCall, params: ListenParams) -> Outcome
     """Open a subscription that lasts as long as its request (2026-07-28 subscriptions)."""
 
     async def work() -> bytes:
-        accepted = core.accepted_filter(params.notifications, call.terms.principal)
-        session = call.session
+        session, wanted = call.session, params.notifications
         uris: list[str] = []
-        for uri in accepted.resource_subscriptions or ():
+        for uri in core.accepted_filter(wanted, call.terms.principal).resource_subscriptions or ():
             try:
                 await core.subscribe(call, uri, session)
                 uris.append(uri)
             except ProtocolError:
                 continue  # the acknowledgement says which were accepted
-        accepted.resource_subscriptions = uris or None
+        wanted.resource_subscriptions = uris or None
+        listening = SERVER_METHODS["subscriptions/listen"](core, call, params)
+        assert listening is not None
+        assert not isinstance(listening, bytes)
         try:
-            return core.encode_result(call, await session.subscriptions.listen(call, accepted))
+            return await listening()
         finally:
             for uri in uris:
                 await core.unsubscribe(call, uri, session)
@@ -344,7 +384,7 @@ def listen(core: GatewayCore, call: ServerCall, params: ListenParams) -> Outcome
 
 
 METHODS: dict[str, Method] = {
-    **{name: method for name, method in SERVER_METHODS.items() if not name.startswith("tasks/")},
+    **SERVER_METHODS,
     "initialize": cast(Method, initialize),
     "server/discover": cast(Method, discover),
     "tools/list": cast(Method, list_page),

@@ -95,7 +95,7 @@ def translate_result(
     Otherwise it is a value, which the revision of the client emits. `rewrite_uri` translates the URIs in it, and
     `adapt` may change a value before it is emitted. Raises `InvalidAnswer`.
     """
-    outcome = _outcome_of(method, raw)
+    outcome = outcome_of(method, raw)
     if source.result_type and outcome is not None and outcome != "complete":
         return _load(method, raw, source)
     if rewrite_uri is not None and any(mark in raw for mark in _URI_MARKS):
@@ -119,7 +119,8 @@ def _with_envelope(method: str, raw: bytes, target: Revision) -> bytes:
     return b"{%b,%b}" % (fields, inner) if inner else b"{%b}" % fields
 
 
-def _outcome_of(method: str, raw: bytes) -> str | None:
+def outcome_of(method: str, raw: bytes) -> str | None:
+    """The `resultType` of a result, which is the only part of it that is read; raises `InvalidAnswer`."""
     try:
         return _read_head(raw).result_type
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:
