@@ -182,6 +182,10 @@ class GatewayCore(ServerCore):
         self._listings.set_and_refresh(key, listing)
         return listing
 
+    async def catalogue(self, call: ServerCall) -> Catalogue:
+        """The names of what the servers offer to the client of a call."""
+        return (await self.listing(call)).catalogue
+
     async def _offers(self, upstream: Upstream, call: ServerCall) -> tuple[Offers | None, dict[str, Any] | None]:
         try:
             async with asyncio.timeout(upstream.settings.list_seconds):

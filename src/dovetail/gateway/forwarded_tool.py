@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -47,8 +47,10 @@ class ForwardedTool(RegisteredTool):
         result = await forward_tool(self._core, self.name, invocation)
         if isinstance(result, bytes):
             result = invocation.call.terms.revision.load_result("tools/call", msgspec.json.decode(result))
-        assert isinstance(result, CallToolResult | InputRequired)
-        return result
+        if isinstance(result, InputRequired):
+            return result
+        assert isinstance(result, CallToolResult)
+        return cast("CallToolResult[Any]", result)
 
     def check_arguments(self, revision: Revision, arguments: dict[str, Any]) -> None:
         """Leave it to the server, which knows its schema best."""

@@ -114,11 +114,17 @@ def list_page(core: GatewayCore, call: ServerCall, params: PageParams) -> Outcom
 def call_tool(core: GatewayCore, call: ServerCall, params: CallToolParams) -> Outcome:
     """Call a tool at its server; as a task of the gateway, if the client can have one and the server makes tasks."""
     work = _forward(core, call, params, functools.partial(forward_tool, core, params.name))
+    if not _wants_task(call, params):
+        return work
+    return functools.partial(_call_as_task, core, call, params, work)
+
+
+def _wants_task(call: ServerCall, params: CallToolParams) -> bool:
+    """True if the client asks for a task (2025-11-25), or can have one if the server wants (2026-07-28)."""
     tasks = call.terms.revision.tasks
-    wanted = (
-        params.task is not None if tasks == "core" else TASKS_EXTENSION in (call.terms.capabilities.extensions or {})
-    )
-    return functools.partial(_call_as_task, core, call, params, work) if wanted and tasks != "absent" else work
+    if tasks == "extension":
+        return TASKS_EXTENSION in (call.terms.capabilities.extensions or {})
+    return tasks == "core" and params.task is not None
 
 
 async def _call_as_task(core: GatewayCore, call: ServerCall, params: CallToolParams, work: Work) -> bytes:
@@ -191,18 +197,17 @@ async def forward(
     """Send the request of an invocation to a server, with some params replaced; its result for the client."""
     call = invocation.call
     method, revision = call.request.method, call.terms.revision
-    connection = await upstream.connection(call)
-    source = connection.revision
-    if source.server_requests == "direct" and invocation.is_replaying:
-        raise outcome_unknown(_ENDED)
-    params = {key: value for key, value in call.request.params.items() if key not in _OF_ONE_HOP}
-    params.update(replaced)
-    if source.server_requests == "rounds":
-        params.update(retry_params(invocation.answers, invocation.request_state, source))
     began, error, failure = time.perf_counter(), True, False
-    catalogue = (await core.listing(call)).catalogue
     try:
-        result = await _exchange(upstream, connection, invocation, params, catalogue, tool)
+        async with upstream.leased(call) as connection:
+            source = connection.revision
+            if source.server_requests == "direct" and invocation.is_replaying:
+                raise outcome_unknown(_ENDED)
+            params = {key: value for key, value in call.request.params.items() if key not in _OF_ONE_HOP}
+            params.update(replaced)
+            if source.server_requests == "rounds":
+                params.update(retry_params(invocation.answers, invocation.request_state, source))
+            result = await _exchange(upstream, connection, invocation, params, await core.catalogue(call), tool)
         error = False
         return result
     except RemoteError as problem:
@@ -245,7 +250,7 @@ async def _exchange(
     method, revision, source = call.request.method, call.terms.revision, connection.revision
     meta, progress = forwarded_meta(call.request.params), None
     if PROGRESS_TOKEN in (meta_of(call.request.params) or {}):
-        progress = call.progress
+        progress = functools.partial(_report_progress, invocation)
     level = wanted_level(call)
     if level is not None:
         if source.era == "envelope":
@@ -269,7 +274,7 @@ async def _exchange(
             raw = await connection.forward(method, params, meta, progress)
             upstream.answered()
             if tool is not None and ("task" in params or outcome_of(method, raw) == "task"):
-                finished = await connection.finish_task(tool.name, raw, call.progress)
+                finished = await connection.finish_task(tool.name, raw, functools.partial(_report_progress, invocation))
                 return _adapted(tool, finished, rewrite)
             result = translate_result(method, raw, source, revision, rewrite, adapt)
             if not isinstance(result, InputRequired) or result.requests:
@@ -280,6 +285,11 @@ async def _exchange(
             params["requestState"] = result.state
             await asyncio.sleep(_POLL_SECONDS[min(polled, len(_POLL_SECONDS) - 1)])
     raise InvalidAnswer(f"{method} was to be repeated more than {MAX_ROUNDS} times")
+
+
+async def _report_progress(invocation: Invocation, progress: float, total: float | None, message: str | None) -> None:
+    """Pass progress on to the request that is served now: a call that was asked something goes on with another one."""
+    await invocation.call.progress(progress, total, message)
 
 
 async def _require_page(problem: RemoteError, invocation: Invocation) -> Value:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from dovetail.types.serialization import Value
 
 NOBODY = "The gateway has no call of a client in progress that this could be asked in"
-SEVERAL = "Calls of several clients are in progress on this shared connection, so that it is not known whom to ask"
+SEVERAL = "Several calls are in progress on this shared connection, so that it is not known which of them asks"
 
 
 class RelayedRequests(RequestHandlers):
@@ -116,9 +116,13 @@ class RelayedRequests(RequestHandlers):
         except DovetailError as problem:
             raise ProtocolError(INTERNAL_ERROR, str(problem)) from problem
 
+    def _is_ambiguous(self, invocation: Invocation) -> bool:
+        """True if a question would be asked in one of several calls, and answered by repeating that one."""
+        return invocation.suspendable is not None and len(self._serving) > 1
+
     async def _ask(self, question: InputRequest) -> Any:
         invocation = self.newest_of_one_client
-        if invocation is None and self.newest is not None:
+        if self.newest is not None and (invocation is None or self._is_ambiguous(invocation)):
             raise ProtocolError(INTERNAL_ERROR, SEVERAL)
         if invocation is not None and _can_ask(invocation):
             return await invocation.ask(question, None)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Hashable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from dovetail.protocol.bridge import capabilities_key, relayed_capabilities
+from dovetail.protocol.bridge import can_be_asked, capabilities_key, relayed_capabilities
 from dovetail.protocol.errors import ConnectionLost, DovetailError, Timeout
 from dovetail.protocol.subscriptions import ListKind
 from dovetail.types.bounded_dict import BoundedDict
@@ -38,8 +38,15 @@ SHORT_LIFE_SECONDS = 10.0
 MAX_CONNECTIONS = 1000
 """Connections to one server."""
 
-ConnectionKey: TypeAlias = tuple[Hashable, bytes]
-"""The client that a connection belongs to, None for all of them, and the capabilities that it declares."""
+MAX_LEASES = 8
+"""Connections of one client to one server of the handshake era, for calls in progress that may ask something; further
+calls wait for one of them."""
+
+ConnectionKey: TypeAlias = tuple[Hashable, bytes, int]
+"""The client that a connection belongs to, None for all of them, the capabilities that it declares, and a number.
+
+The number is 0 but for calls that need a connection of their own while another is in progress.
+"""
 
 MakeTarget: TypeAlias = "Callable[[], Awaitable[ServerTarget]]"
 OnChanged: TypeAlias = "Callable[[Upstream, ListKind], None]"
@@ -126,6 +133,8 @@ class Upstream:
         self._declared = declared
         self._connections: dict[ConnectionKey, UpstreamConnection] = {}
         self._opening: dict[ConnectionKey, asyncio.Task[UpstreamConnection]] = {}
+        self._leased: set[ConnectionKey] = set()
+        self._lease_freed = asyncio.Event()
         self._offers: dict[bytes, Offers] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._sweeper: asyncio.Task[None] | None = None
@@ -152,6 +161,43 @@ class Upstream:
         key = self._key(call, declared.key)
         found = self._usable(key)
         return found if found is not None else await self._open(key, declared.capabilities)
+
+    @contextlib.asynccontextmanager
+    async def leased(self, call: ServerCall) -> AsyncGenerator[UpstreamConnection]:
+        """The connection for a call whose client may be asked something in rounds.
+
+        A server of the handshake era does not say which of several calls a question belongs to, and a question in
+        rounds is answered by repeating its call. So no two such calls share a connection: the first uses the one of
+        its client, and further ones at the same time get others, which the server may take for other clients.
+        """
+        declared = self._declared.of(call.terms.capabilities)
+        rounds = call.terms.revision.server_requests == "rounds"
+        if not self.is_stateful or not rounds or not can_be_asked(call.terms.capabilities):
+            yield await self.connection(call)
+            return
+        key = await self._lease(call, declared.key)
+        try:
+            found = self._usable(key)
+            yield found if found is not None else await self._open(key, declared.capabilities)
+        finally:
+            self._leased.discard(key)
+            self._lease_freed.set()
+
+    async def _lease(self, call: ServerCall, declared: bytes) -> ConnectionKey:
+        """The first connection of a client that no other call has, after waiting for one if need be."""
+        try:
+            async with asyncio.timeout(self.settings.timeout):
+                while True:
+                    for number in range(MAX_LEASES):
+                        key = self._key(call, declared, number)
+                        if key not in self._leased:
+                            self._leased.add(key)
+                            return key
+                    self._lease_freed.clear()
+                    await self._lease_freed.wait()
+        except TimeoutError:
+            busy = f"{MAX_LEASES} calls of this client are in progress, or wait for answers"
+            raise ServerUnavailable(self.key, busy) from None
 
     async def offers(self, call: ServerCall) -> Offers:
         """What the server offers to the client of a call; raises `ServerUnavailable`."""
@@ -195,7 +241,7 @@ class Upstream:
     def connections_of(self, session: Session) -> list[UpstreamConnection]:
         """The open connections of one session."""
         owner = session_owner(session)
-        return [one for (whose, _), one in self._connections.items() if whose == owner]
+        return [one for (whose, _, _), one in self._connections.items() if whose == owner]
 
     def unsubscribe(self, session: Session, uri: str | None = None) -> None:
         """End the subscriptions of a session, or that to one resource."""
@@ -224,8 +270,8 @@ class Upstream:
         connections, self._connections = list(self._connections.values()), {}
         await asyncio.gather(*(one.close() for one in connections), return_exceptions=True)
 
-    def _key(self, call: ServerCall, declared: bytes) -> ConnectionKey:
-        return (owner_of(call) if self.is_stateful else None), declared
+    def _key(self, call: ServerCall, declared: bytes, number: int = 0) -> ConnectionKey:
+        return (owner_of(call) if self.is_stateful else None), declared, number
 
     def _usable(self, key: ConnectionKey) -> UpstreamConnection | None:
         found = self._connections.get(key)
@@ -267,6 +313,7 @@ class Upstream:
         try:
             await connection.open()
         except asyncio.CancelledError:
+            self.breaker.abandoned()
             raise
         except (DovetailError, OSError, TimeoutError) as problem:
             self._note_failure(problem)
@@ -275,7 +322,7 @@ class Upstream:
         self.instructions, self.revision = connection.instructions, connection.revision
         if self.revision.era == "envelope":
             # It keeps no state for a connection, so that all clients can have one.
-            key = (None, key[1])
+            key = (None, key[1], 0)
             connection.shared = True
             if (other := self._usable(key)) is not None:
                 await connection.close()
