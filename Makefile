@@ -13,6 +13,7 @@
 #   make docs         the documentation as a site, in build/docs
 #   make conformance  the official conformance suite, on every revision
 #   make compat       other people's clients and servers against ours (COMPAT="--only mcp-1.2.0" for a part, "--resume" for the rest)
+#   make gateway-matrix  real clients and servers of every era through a gateway (MATRIX="--clients python1 --servers everything" for a part)
 #   make bench        speed against other implementations (BENCH="--quick" for a short run, "--only http" for a part)
 #   make call-path    what one tools/call passes through in the server: frames, files, tasks, queues
 
@@ -20,6 +21,7 @@ PYTHON ?= python3
 WORKERS ?= 2
 BENCH ?=
 COMPAT ?=
+MATRIX ?=
 LIVE ?=
 SOAK ?=
 CHAOS ?=
@@ -38,7 +40,7 @@ INSTALL := .ci/venv $(PYTHON)
 NPM_PACKAGES := server client ext-tasks sdk server-everything server-filesystem server-memory
 INSPECTOR := @modelcontextprotocol/inspector@^2.12
 CONFORMANCE := @modelcontextprotocol/conformance@0.2.0-alpha.12
-# The demos need only the extras for HTTP and the terminal; what the tests need is thirty times as large.
+# The demos need only the extras for HTTP and the terminal; what the tests need is five times as large.
 DEMO_READY := $(if $(wildcard .venv/.ready),.venv/.ready,.venv/.demo)
 PORTED := mcp-server-time==2026.10.19 mcp-server-motherduck==1.1.0
 PORTED1 := mcp-server-calculator==0.2.1 mcp-server-sqlite==2025.4.25
@@ -50,7 +52,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-.PHONY: help demo demo-live tour test check attacks versions soak replicas chaos fast docs conformance compat bench call-path format peers clean
+.PHONY: help demo demo-live tour test check attacks versions soak replicas chaos fast docs conformance compat gateway-matrix bench call-path format peers clean
 .DELETE_ON_ERROR:
 
 help:
@@ -95,7 +97,8 @@ check: .venv/.ready
 versions: .venv/.ready
 	@for version in $(VERSIONS); do PYTHON=$(PYTHON) .ci/versions $$version $(WORKERS) || exit 1; done
 
-attacks: .venv/.ready
+attacks: .venv/.ready .peers/lowest_http/.ready
+	@.ci/nginx
 	@$(PY) -m tests.attacks.report -n $(WORKERS)
 
 soak: .venv/.ready
@@ -123,6 +126,9 @@ conformance: .venv/.ready .peers/conformance/.ready
 
 compat: .venv/.ready
 	@$(PY) -m compat $(COMPAT)
+
+gateway-matrix: .venv/.ready .peers/mcp/.ready .peers/mcp1/.ready .peers/node/.ready
+	@$(PY) -m tests.gateway.matrix $(MATRIX)
 
 bench: .venv/.ready .peers/mcp/.ready .peers/node/.ready .peers/dovetail_http/.ready
 	@$(PY) -m bench $(BENCH)

@@ -3,14 +3,18 @@
 import json
 import re
 import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from dovetail.cli.examples import EXAMPLES
 from dovetail.cli.parser import COMMANDS, parse
+from dovetail.config.programs import PROGRAMS
 from dovetail.protocol.revisions import REVISIONS
-from tests.cli.invoke import DESK, AtTerminal, dovetail
+from tests.cli.invoke import COMMAND, DESK, AtTerminal, dovetail, environment
+
+PROGRAM_NAMES = ", ".join(sorted(program.name for program in PROGRAMS))
 
 
 def test_the_help_lists_all_commands() -> None:
@@ -63,6 +67,19 @@ def test_help_is_a_command_too() -> None:
             "call x y --timeout abc",
             "argument --timeout: 'abc' is not a number of seconds. See `dovetail call --help`.",
         ),
+        (
+            "install x --into cluade",
+            f"argument --into: invalid choice: 'cluade' (choose from {PROGRAM_NAMES}); did you mean claude-code or "
+            "claude-desktop? See `dovetail install --help`.",
+        ),
+        (
+            "list x --format jsn",
+            "argument --format: invalid choice: 'jsn' (choose from text, json); did you mean json? "
+            "See `dovetail list --help`.",
+        ),
+        ("-q list x", "options follow the command: dovetail list x -q. See `dovetail --help`."),
+        ("--timeout 3 list x", "options follow the command: dovetail list x --timeout 3. See `dovetail --help`."),
+        ("-q", "there is no option -q before the command. See `dovetail --help`."),
         ("call x y --timout 3", "there is no option --timout; did you mean --timeout? See `dovetail call --help`."),
         ("ping x y", "unexpected argument 'y'. See `dovetail ping --help`."),
         (
@@ -75,6 +92,16 @@ def test_help_is_a_command_too() -> None:
 def test_a_typo_costs_one_line(words: str, complaint: str) -> None:
     done = dovetail(*words.split())
     assert (done.code, done.out, done.err) == (1, "", f"dovetail: {complaint}\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
+@pytest.mark.parametrize("words", [["list", DESK], ["list", "--help"], ["version"]])
+def test_output_that_cannot_be_written_costs_one_line(words: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*COMMAND, *words], stdout=full, stderr=subprocess.PIPE, text=True, env=environment(), timeout=60
+        )
+    assert (done.returncode, done.stderr) == (5, "dovetail: The output cannot be written: No space left on device\n")
 
 
 def test_list_shows_signatures_and_tables() -> None:

@@ -47,8 +47,9 @@ def cost(command: Sequence[str], **env: str) -> Cost:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is counted in other units elsewhere")
-def test_a_listing_costs_a_fraction_of_fastmcps(tmp_path: Path) -> None:
-    python = installed(PEERS / "fastmcp3" / "bin" / "python")
+@pytest.mark.parametrize("peer", ["fastmcp3", "ported"], ids=["version 3", "version 4"])
+def test_a_listing_costs_a_fraction_of_fastmcps(tmp_path: Path, peer: str) -> None:
+    python = installed(PEERS / peer / "bin" / "python")
     (tmp_path / "ours.py").write_text(f"from dovetail import Server\nserver = Server('calc')\n\n@server.tool\n{TOOL}")
     (tmp_path / "theirs.py").write_text(f"from fastmcp import FastMCP\nmcp = FastMCP('calc')\n\n@mcp.tool\n{TOOL}")
     command = tmp_path / "bin" / "fastmcp"  # which the command starts again, for the server

@@ -44,6 +44,8 @@ def test_an_option_for_http_of_another_library_is_explained() -> None:
         ({"on_duplicate_tools": "error"}, "A server has no option on_duplicate_tools; a name that is in use is always"),
         ({"port": 1, "host": "h"}, r'no option host, port; host: it is an option of server\.run\("http", …\)'),
         ({"mask_error_details": True}, r"write server\.use\(MaskErrors\(\)\), from dovetail\.middleware"),
+        ({"instuctions": "x"}, r"A server has no option instuctions; did you mean instructions\?"),
+        ({"debg": True}, "A server has no option debg; if you mean debug: set the level of the logger 'dovetail'"),
         ({"stateless_http": True}, r"say sessions=False, in server\.run and server\.asgi"),
     ],
 )

@@ -5,8 +5,12 @@ from __future__ import annotations
 import argparse
 import importlib
 import shlex
+import sys
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 COMMANDS = {
     "init": "create a server project, with tests",
@@ -101,6 +105,10 @@ class CommandParser(argparse.ArgumentParser):
             message = f"missing {message.removeprefix(_REQUIRED)}"
         end = "" if message.endswith((".", "?")) else "."
         raise UsageError(f"{message}{end} See `{self.prog} --help`.")
+
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
+        """Print the help; unlike that of argparse, it does not hide that the output cannot be written."""
+        (file or sys.stderr).write(message)
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
         """Refuse a value that is none of the choices, with the choice that was meant."""

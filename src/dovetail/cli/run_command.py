@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import itertools
 import os
 import sys
 from collections.abc import Sequence
 
-from .exit_status import INTERRUPTED, OK, USAGE, ErrorReport, explain
-from .parser import COMMANDS, load_command, main_parser, parse, unknown_command
+from .exit_status import FAILED, INTERRUPTED, OK, USAGE, ErrorReport, explain
+from .parser import COMMANDS, load_command, main_parser, option_before_command, parse, unknown_command
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def run_command(argv: Sequence[str] | None = None) -> int:
@@ -17,20 +20,29 @@ def run_command(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     _accept_any_character()
     try:
-        code = _run(words)
-        sys.stdout.flush()
-        return code
+        return _run_and_flush(words)
     except BrokenPipeError:
-        # The reader of our output has closed it; redirect stdout so that flushing at exit does not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader of our output has closed it.
+        _discard_output()
         return OK
     except KeyboardInterrupt:
         return _print_error(ErrorReport(INTERRUPTED, "cancelled", "Cancelled."), words)
     except Exception as problem:
-        report = explain(problem)
+        report = _output_failure(problem) or explain(problem)
         if report is None:
             raise
         return _print_error(report, words)
+
+
+def _run_and_flush(words: list[str]) -> int:
+    """Run the command line; output that cannot be written fails here and not when the process ends."""
+    try:
+        code = _run(words)
+    except SystemExit:  # after --help
+        sys.stdout.flush()
+        raise
+    sys.stdout.flush()
+    return code
 
 
 def _run(words: list[str]) -> int:
@@ -48,7 +60,9 @@ def _run(words: list[str]) -> int:
         with stdout_to_file(file):
             return load_command(name).run(options)
     parser = main_parser()
-    options = parser.parse_args(words[:1] if name and not name.startswith("-") else words)
+    options, unknown = parser.parse_known_args(words[:1] if name and not name.startswith("-") else words)
+    if unknown:
+        parser.error(option_before_command(words) or f"there is no option {unknown[0]} before the command")
     if options.version:
         from dovetail import __version__
 
@@ -58,6 +72,19 @@ def _run(words: list[str]) -> int:
         parser.error(unknown_command(options.command))
     print(parser.format_help(), end="")
     return USAGE
+
+
+def _output_failure(problem: Exception) -> ErrorReport | None:
+    """The report if the output could not be written: the disk is full, or the user's share of it."""
+    if not isinstance(problem, OSError) or problem.filename is not None or problem.errno not in _FULL:
+        return None
+    _discard_output()
+    return ErrorReport(FAILED, "output", f"The output cannot be written: {problem.strerror}")
+
+
+def _discard_output() -> None:
+    """Redirect stdout, so that flushing at exit does not fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _accept_any_character() -> None:

@@ -84,7 +84,10 @@ def parse_file(
     own = project_of(document.file, environ)
     around = VariableScope(environ, home_of(environ), os.path.abspath(workspace or own or os.getcwd()))
     tables = find_server_tables(document, around.workspace)
-    warnings, files = _root_warnings(document, empty=not tables.tables), [document.file]
+    # In a file of another program, the other keys are that program's.
+    is_foreign = any(table.foreign for table in tables.tables)
+    warnings = [] if is_foreign else _root_warnings(document, empty=not tables.tables)
+    files = [document.file]
     parts: list[TableEntries] = []
     inputs: list[Input] = []
     for table in tables.tables:

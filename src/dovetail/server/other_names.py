@@ -368,18 +368,27 @@ CONTEXT_MEMBERS: Mapping[str, str] = {
 def unknown_options(noun: str, unknown: Iterable[str], names: Mapping[str, str], known: Iterable[str] = ()) -> str:
     """The text of an error about options that do not exist, with what they are called here, or the nearest `known`."""
     given = sorted(unknown)
-    said = {name: names.get(name) or _nearest(name, known) for name in given}
+    said = {name: advice_for(name, names, known) for name in given}
     advice = [text if len(given) == 1 else f"{name}: {text}" for name, text in said.items() if text is not None]
     return "; ".join([f"{noun} has no option {', '.join(given)}", *advice])
+
+
+def advice_for(name: str, names: Mapping[str, str], known: Iterable[str]) -> str | None:
+    """What to write in place of an option that does not exist: by its name elsewhere, or by one that resembles it."""
+    if name in names:
+        return names[name]
+    if (near := _nearest(name, known)) is not None:
+        return f"did you mean {near}?"
+    other = _nearest(name, names)
+    return None if other is None else f"if you mean {other}: {names[other]}"
 
 
 def _nearest(name: str, known: Iterable[str]) -> str | None:
     import difflib
 
-    options = list(known)
-    plain = {option.replace("_", ""): option for option in options}
+    plain = {option.replace("_", ""): option for option in known}
     near = difflib.get_close_matches(name.lower().replace("_", ""), list(plain), 1)
-    return f"did you mean {plain[near[0]]}?" if near else None
+    return plain[near[0]] if near else None
 
 
 def refuse_assignment(name: str, options: Iterable[str]) -> None:

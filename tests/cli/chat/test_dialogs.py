@@ -249,8 +249,23 @@ def test_an_unknown_key_says_which_keys_there_are() -> None:
     with asked("roots") as terminal:
         terminal.answer("[w] no, because", "x")
         terminal.until("'x' is none of the keys: press y, s, a, n, w, or choose with the arrows and Enter.")
-        terminal.type("n")
+        terminal.answer("[w] no, because", "n")
         assert reply_of(terminal, No) == No()
+
+
+@pytest.mark.parametrize(("word", "hint"), [("maybe later", "'m' is none of"), ("actually", "More than one key was")])
+def test_a_word_that_is_typed_at_a_question_answers_nothing(word: str, hint: str) -> None:
+    with asked("call") as terminal:
+        terminal.answer("[w] no, because", word)
+        terminal.until(hint)
+        assert "REPLY" not in terminal.answer("[w] no, because", "n")
+        assert reply_of(terminal, No) == No()
+
+
+def test_a_key_counts_with_enter_after_it() -> None:
+    with asked("call") as terminal:
+        terminal.answer("[w] no, because", "s\r")
+        assert reply_of(terminal, Yes) == Yes(remember="session")
 
 
 def test_esc_refuses_and_stops() -> None:

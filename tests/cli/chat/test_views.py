@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.chat.at_host import CLEAR, CTRL_S, DOWN, ENTER, UP, YOU, AtHost
+from tests.cli.chat.at_host import CLEAR, CTRL_S, DOWN, ENTER, ESC, UP, YOU, AtHost
 from tests.cli.commands.test_logins import Desk
 from tests.cli.invoke import FILM
 from tests.client.rotating import Rotating
@@ -183,6 +183,18 @@ def test_a_template_is_filled_in_with_suggestions(tmp_path: Path) -> None:
         terminal.until("10", "11")
         terminal.type("7" + ENTER)
         terminal.until("| drawer 17")
+
+
+def test_a_call_by_hand_shows_that_it_runs_until_esc_stops_it(tmp_path: Path) -> None:
+    with AtHost(tmp_path) as terminal:
+        terminal.ready()
+        terminal.say("/call sleep")
+        terminal.answer("[y] call", "y")
+        terminal.until("sleep · 1 s · Esc stops")
+        terminal.type(ESC)
+        terminal.until("(stopped)")
+        terminal.until_prompt()
+        assert "Esc stops" not in terminal.screen
 
 
 def test_a_link_is_followed(tmp_path: Path) -> None:

@@ -202,6 +202,21 @@ def test_goose_gets_a_block_in_its_own_indentation(home: Path, inn: Path):
     assert file.read_text() == YAML.replace("    cmd: old\n", "    cmd: old\n" + added)
 
 
+@pytest.mark.parametrize(
+    ("program", "path", "text"),
+    [("codex", ".codex/config.toml", TOML), ("goose", ".config/goose/config.yaml", YAML)],
+)
+def test_a_file_of_another_program_is_read_without_warnings(
+    home: Path, inn: Path, program: str, path: str, text: str
+) -> None:
+    file = home / path
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    run(home, inn, "install", "server.py", "--into", program, "--yes")
+    shown = run(home, inn, "servers", "--file", str(file))
+    assert "old" in shown.out and shown.err == ""
+
+
 def test_codex_gets_a_table_at_the_end(home: Path, inn: Path):
     file = home / ".codex/config.toml"
     existing(file, "mcp_servers")

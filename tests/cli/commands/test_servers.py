@@ -62,6 +62,14 @@ def test_one_server_is_shown_in_full_without_its_secrets(home: Path, project: Pa
     assert "s3cret-value" not in text
 
 
+def test_a_server_that_is_ready_is_not_called_unapproved(home: Path, project: Path):
+    write(home / ".config/dovetail/mcp.json", weather=WEATHER)
+    write(project / "mcp.json", cloned=WEATHER)
+    text = run(home, project, "servers", "weather").out
+    assert "(ready)" in text and "approv" not in text
+    assert "approval   not approved" in run(home, project, "servers", "cloned").out
+
+
 def test_an_unknown_name_gets_the_one_that_was_meant(home: Path, project: Path):
     write(project / "mcp.json", weather=WEATHER)
     assert (
@@ -146,6 +154,14 @@ def test_a_url_takes_no_arguments(home: Path, project: Path):
 def test_a_folder_without_a_server_is_a_helpful_error(home: Path, project: Path):
     (project / "one.py").write_text("x = 1")
     assert "is a folder with no server.py; name one of one.py" in run(home, project, "list", ".").err
+
+
+def test_a_folder_with_a_package_in_src_is_the_server_of_that_package(home: Path, project: Path):
+    for name in ("inn", "shop"):
+        (project / "src" / name).mkdir(parents=True)
+        (project / "src" / name / "server.py").write_text("from dovetail import Server\nserver = Server('x')\n")
+        listed = run(home, project, "list", ".")
+        assert listed.out == ("Nothing.\n" if name == "inn" else ""), "of two packages none is chosen"
 
 
 def test_a_module_that_is_not_there_is_named(home: Path, project: Path):

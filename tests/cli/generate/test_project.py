@@ -33,8 +33,9 @@ def test_a_new_project_is_green_and_its_server_answers(tmp_path: Path) -> None:
         "The tools are in src/text_tools/server.py.",
     ]
     project = tmp_path / "Text_Tools"
-    called = dovetail("call", "src/text_tools/server.py", "measure_text", "text=two words", cwd=project)
-    assert json.loads(called.out) == {"words": 2, "characters": 9}
+    for target in ("src/text_tools/server.py", "."):
+        called = dovetail("call", target, "measure_text", "text=two words", cwd=project)
+        assert json.loads(called.out) == {"words": 2, "characters": 9}
     assert " passed" in run(project, "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist")
     run(project, "ruff", "check", ".")
     run(project, "ruff", "format", "--check", ".")
@@ -55,6 +56,11 @@ def test_a_project_over_http_says_so_everywhere() -> None:
     assert 'server.run("http", port=8000)' in files["src/web/server.py"]
     assert '"url": "http://127.0.0.1:8000/mcp"' in files["README.md"]
     assert not any("@NAME@" in text or "@RUN@" in text for text in files.values())
+
+
+@pytest.mark.parametrize(("http", "line"), [(False, "path/to/checkout"), (True, "'path/to/checkout[http]'")])
+def test_the_readme_says_where_dovetail_comes_from(http: bool, line: str) -> None:
+    assert f"`pip install {line}`" in project_files(project_names("web"), http=http)["README.md"]
 
 
 def test_a_folder_with_files_is_refused_and_left_alone(tmp_path: Path) -> None:

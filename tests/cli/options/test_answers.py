@@ -69,9 +69,11 @@ def test_an_answer_that_was_not_asked_for_is_mentioned() -> None:
 def test_a_missing_terminal_is_said_as_such(revision: str) -> None:
     done = dovetail("call", DESK, "book", "--revision", revision)
     assert done.code == 5
-    assert done.err.splitlines()[-1] == (
-        "There is no terminal to ask at: answer with --answer KEY=VALUE, or with --answers FILE."
+    advice, said = done.err.splitlines()[-2:]
+    assert advice == (
+        "dovetail: There is no terminal to ask at: answer with --answer KEY=VALUE, or with --answers FILE."
     )
+    assert said == "The server said: The client does not support elicitation"
 
 
 def test_a_terminal_is_asked_for_the_rest() -> None:

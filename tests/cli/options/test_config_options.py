@@ -171,7 +171,7 @@ class TestAdd:
 
     def test_a_person_may_leave_a_secret_in_the_file(self, place: Place) -> None:
         with place.at_terminal("add", "a", "--env", f"TOKEN={SECRET}", "--", "x") as terminal:
-            assert "env.TOKEN" in terminal.until("instead of the file? [y]es, [n]o: ")
+            assert "env.TOKEN" in terminal.until("apart from the file? [y]es, [n]o: ")
             terminal.type("n")
             assert terminal.end()[0] == 0
         assert place.launch("a").env == {"TOKEN": SECRET}
@@ -268,7 +268,7 @@ class TestImport:
     def test_a_person_agrees(self, sources: Place) -> None:
         with sources.at_terminal("import", "claude-desktop") as terminal:
             terminal.answer("[y]es, [n]o: ", "y")
-            assert "gh-github-token: env.GITHUB_TOKEN" in terminal.until("instead of the file? [y]es, [n]o: ")
+            assert "gh-github-token: env.GITHUB_TOKEN" in terminal.until("apart from the file? [y]es, [n]o: ")
             terminal.type("")
             assert terminal.end()[0] == 0
         assert sources.launch("gh").env == {"GITHUB_TOKEN": SECRET}

@@ -1,12 +1,14 @@
 """Calling a handler of a resource or a prompt: whatever it does, it hurts only its call."""
 
 import asyncio
+import logging
 from typing import Any
 
+import msgspec
 import pytest
 
-from dovetail import Client, Server
-from dovetail.protocol.errors import ProtocolError, RemoteError
+from dovetail import Client, Context, Server
+from dovetail.protocol.errors import ProtocolError, RemoteError, ToolFailed
 from dovetail.protocol.revisions import REVISIONS
 from tests.support.served import served
 
@@ -43,6 +45,35 @@ async def test_an_exception_is_an_internal_error_that_names_it(
             assert caught.value.message == f"{doing} failed: {type(problem).__name__}: no"
         assert len((await client.read("x://alive")).contents) == 1
     assert "Traceback" in caplog.text
+
+
+class Address(msgspec.Struct):
+    street: str
+
+
+class Order(msgspec.Struct):
+    address: Address
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_a_form_that_cannot_be_asked_is_logged_with_the_line_of_the_handler_only(
+    revision: str, caplog: pytest.LogCaptureFixture
+):
+    server = Server("s")
+
+    @server.tool
+    async def order(ctx: Context) -> None:
+        await ctx.elicit("Where to?", form=Order)
+
+    async with Client(server, revision=revision, on_elicit=lambda _: "decline") as client:
+        with pytest.raises(ToolFailed, match="address"):
+            await client.call("order")
+    [record] = [record for record in caplog.records if record.exc_info]
+    shown = logging.Formatter().format(record)
+    assert [line for line in shown.splitlines() if line.startswith("  File")] == [
+        line for line in shown.splitlines() if "in order" in line
+    ]
+    assert "the above exception" not in shown.lower() and "LocalError: " in shown
 
 
 @EVERY

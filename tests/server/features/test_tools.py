@@ -466,8 +466,19 @@ class TestStructured:
         def lie() -> int:
             return "five"  # type: ignore[return-value]
 
-        assert said(await outcome(lie)).startswith("Tool 't' returned something else than it promises: ")
+        assert said(await outcome(lie)).startswith("The tool returned something else than it promises: ")
         assert "returned something else than it promises" in caplog.text
+
+    @pytest.mark.parametrize("value", ["five", object()], ids=["another type", "not JSON"])
+    async def test_the_error_of_such_a_result_names_the_tool_once(self, value: Any):
+        def lie() -> Any:
+            return value
+
+        schema = {"type": "object"}
+        async with Client(offering(lie, output_schema=schema)) as client:
+            with pytest.raises(ToolFailed, match="Tool 't' failed: The tool returned ") as caught:
+                await client.call("t")
+        assert str(caught.value).count("'t'") == str(caught.value).count("failed") == 1
 
     async def test_so_is_one_that_breaks_a_schema_given_by_hand(self):
         schema = {"type": "object", "required": ["m"]}

@@ -470,6 +470,17 @@ class TestPaths:
             assert b"/mcp" in await answer.body(), "who mistyped is told where the endpoint is"
             assert await shake(site, "/else") == 403
 
+    async def test_below_a_mount_the_full_paths_are_named(self) -> None:
+        from starlette.applications import Starlette
+        from starlette.routing import Mount
+
+        app: Any = Starlette(routes=[Mount("/deep/down", app=make_server().asgi())])
+        async with serving(app) as url, Site(url) as site:
+            answer = await site.ask("GET", path="/deep/down/else")
+            assert answer.status == 404
+            said = b"There is nothing at /deep/down/else; the MCP endpoint is at /deep/down/mcp\n"
+            assert await answer.body() == said
+
     async def test_a_slash_at_the_end_makes_no_difference(self, shared: str) -> None:
         async with Site(shared) as site:
             assert (await touch(site, "POST", "/mcp/")).status == 200

@@ -157,7 +157,10 @@ def test_the_hook_for_a_port_that_is_taken_leaves_other_errors_alone(monkeypatch
 @pytest.mark.parametrize(
     ("transport", "options", "problem"),
     [
-        ("http", {"prot": 1}, "no option prot"),
+        ("http", {"prot": 1}, r"A server over HTTP has no option prot; did you mean port\?"),
+        ("http", {"stateless_http": True}, "A server over HTTP has no option stateless_http; say sessions=False"),
+        ("tcp", {"prot": 1}, r"A server over tcp has no option prot; did you mean port\?"),
+        ("htpp", {}, r"There is no transport 'htpp'; there are stdio, http, unix and tcp; did you mean http\?"),
         ("http", {"path": "mcp"}, "begins with a slash"),
         ("http", {"host": "256.1.1.1"}, "256.1.1.1"),
         ("stdio", {"port": 1}, "over stdio has no option port"),

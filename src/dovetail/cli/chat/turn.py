@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
-import itertools
-import sys
-import time
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from dovetail.cli.chat.ui.colours import Part
-from dovetail.cli.chat.ui.contract import ChatUI
 from dovetail.cli.chat.views.rendering import counted, exact, one_line, shortened
 from dovetail.cli.parser import UsageError
 from dovetail.cli.terminal.contents import ContentRenderer, result_table
 from dovetail.types.content import ResourceLink, Text
 
+from .activity_line import ActivityLine
 from .session import ChatSession, NumberedResource, mentioned_resources
-from .usage import short_count, turn_summary
+from .usage import turn_summary
 
 if TYPE_CHECKING:
     from dovetail.host.chat.chat import Chat, Words
     from dovetail.host.chat.events import ToolFinished, ToolStarted, TurnEnded
 
-_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-_TICK = 0.1
-_NAME = 30
 _ROWS = 12
 _LINES = 6
 """Lines of a tool result that are shown; the model sees more."""
@@ -56,51 +49,13 @@ async def run_turn(session: ChatSession, chat: Chat, words: Words, server: str |
     attached = [(link.server, link.uri) for link in dict.fromkeys([*session.attached, *mentioned])]
     session.attached.clear()
     view = _TurnView(session, chat)
-    showing = asyncio.ensure_future(view.activity.run())
     try:
-        async with aclosing(chat.say(words, attach=attached, server=server)) as events:
+        async with view.activity.shown(), aclosing(chat.say(words, attach=attached, server=server)) as events:
             async for event in events:
                 view.show(event)
     finally:
-        showing.cancel()
-        session.ui.activity("")
         session.ui.end_stream()
         session.ui.end_progress()
-
-
-class _Activity:
-    """The line that says that something is going on: who works, since when, and how much there is."""
-
-    def __init__(self, ui: ChatUI, model: str) -> None:
-        self._ui = ui
-        self._model = shortened(model, _NAME)
-        self._began = time.monotonic()
-        self._characters = 0
-        self.running: dict[str, str] = {}
-        """Names of the tools that run, by the id of the call."""
-
-    @property
-    def seconds(self) -> float:
-        """Seconds since the message was sent."""
-        return time.monotonic() - self._began
-
-    def count(self, text: str) -> None:
-        """Count streamed text."""
-        self._characters += len(text)
-
-    async def run(self) -> None:
-        """Show the line until cancelled."""
-        frames = itertools.cycle(_FRAMES if (sys.stdout.encoding or "").lower().startswith("utf") else "|/-\\")
-        for frame in frames:
-            self._ui.activity(f"{frame} {self._words()}")
-            await asyncio.sleep(_TICK)
-
-    def _words(self) -> str:
-        names = list(self.running.values())
-        who = self._model if not names else names[0] if len(names) == 1 else counted(len(names), "tool")
-        # The endpoint says how many tokens it wrote at the end; a token has about four characters.
-        tokens = [f"~{short_count(max(self._characters // 4, 1))} tokens"] if self._characters else []
-        return " · ".join([who, f"{self.seconds:.0f} s", *tokens, "Esc stops"])
 
 
 class _TurnView:
@@ -110,7 +65,7 @@ class _TurnView:
         self._session = session
         self._chat = chat
         self._ui = session.ui
-        self.activity = _Activity(session.ui, chat.model)
+        self.activity = ActivityLine(session.ui, chat.model)
         self._several = False
         """Calls run in parallel, so results must name their tool."""
         self._said = False

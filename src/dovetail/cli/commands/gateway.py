@@ -28,6 +28,11 @@ def configure_gateway(parser: argparse.ArgumentParser) -> None:
         metavar="URL",
         help="keep sessions in a SQLite file, or in Redis (redis://…), for several gateways; DOVETAIL_STORE by default",
     )
+    parser.add_argument(
+        "--policy",
+        metavar="FILE",
+        help="rules in TOML that decide on every call; `policy` of the configuration file by default",
+    )
     add_grace(parser, "calls")
     parser.add_argument("--log-level", choices=LOG_LEVELS, default="info", help="level of the log on stderr")
     add_http_arguments(parser)
@@ -43,7 +48,8 @@ def run_gateway(options: argparse.Namespace) -> int:
     if options.stdio and (options.http or given):
         raise UsageError("--stdio serves one client without HTTP: leave out the options of HTTP")
     log_to_stderr(options.log_level)
-    gateway = Gateway.from_config(*options.file, trust=options.trust)
+    rules: dict[str, Any] = {} if options.policy is None else {"policy": options.policy}
+    gateway = Gateway.from_config(*options.file, trust=options.trust, **rules)
     if options.stdio:
         gateway.run("stdio", grace=options.grace)
         return OK

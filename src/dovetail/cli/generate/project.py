@@ -41,6 +41,7 @@ def project_files(names: ProjectNames, *, http: bool) -> Mapping[str, str]:
         "@NAME@": names.distribution,
         "@PACKAGE@": names.package,
         "@DEPENDENCY@": "dovetail-mcp[http]" if http else "dovetail-mcp",
+        "@CHECKOUT@": "'path/to/checkout[http]'" if http else "path/to/checkout",
         "@RUN@": 'server.run("http", port=8000)' if http else "server.run()",
         "@CLIENTS@": _HTTP_CLIENTS if http else _STDIO_CLIENTS,
         "@TRANSPORT@": "over HTTP at http://127.0.0.1:8000/mcp" if http else "over stdin and stdout",
@@ -229,6 +230,9 @@ A server of the Model Context Protocol, written with Dovetail. It serves @TRANSP
 pip install .
 @NAME@
 ```
+
+The distribution `dovetail-mcp` is not on the package index yet. Until it is, install it from a checkout of Dovetail
+first, here and in `.github/workflows/ci.yml`: `pip install @CHECKOUT@`
 
 @CLIENTS@
 ## Work on it

@@ -132,7 +132,7 @@ def with_hint(problem: Exception, revision: str, report: ErrorReport) -> Command
     ):
         return None
     hint = f"{NO_TERMINAL}: answer with --answer KEY=VALUE, or with --answers FILE."
-    return CommandFailed(report.code, f"{report.message}\n{hint}", report.exit_code, **report.facts)
+    return CommandFailed(report.code, f"{hint}\nThe server said: {report.message}", report.exit_code, **report.facts)
 
 
 def _read_file(path: str) -> dict[str, Any] | list[Any]:

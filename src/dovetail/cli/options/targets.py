@@ -9,7 +9,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from dovetail.cli.exit_status import UNREACHABLE, CommandFailed
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|unix:")
 _USUAL_FILES = ("server.py", "app.py", "mcp_server.py", "main.py")
+_PACKAGED_FILE = "src/*/server.py"
 _UNTELLING = ("server", "app", "main", "mcp_server", "__main__", "mcp")
 """Names of files and modules that do not tell one server from another."""
 _CONFIG_FILES = ("mcp.json", ".mcp.json")
@@ -105,7 +106,11 @@ class TargetSearch:
         return next(each for each in found.servers if each.entry is entry)
 
     def _of_folder(self, folder: str) -> str | list[str] | ConfiguredServer:
-        """The server of a folder: a file with a usual name, the only file with a server, or its configuration."""
+        """The server of a folder.
+
+        It is a file with a usual name, the only file with a server, its configuration, or the server of the package
+        in `src`, where `dovetail init` puts it.
+        """
         files = sorted(name for name in os.listdir(folder) if name.endswith(".py"))
         named = [name for name in _USUAL_FILES if name in files]
         likely = named[:1] or [name for name in files if _mentions_server(os.path.join(folder, name))]
@@ -114,6 +119,8 @@ class TargetSearch:
         for name in _CONFIG_FILES:
             if not likely and os.path.isfile(os.path.join(folder, name)):
                 return self._of_file(os.path.join(folder, name), None)
+        if not likely and len(packaged := sorted(Path(folder).glob(_PACKAGED_FILE))) == 1:
+            return python_file_command(str(packaged[0]), self._arguments) or []
         there = f"; name one of {', '.join(likely or files)}" if likely or files else ""
         raise CommandFailed(
             "usage", f"{folder} is a folder with {'several servers' if likely else 'no server.py'}{there}", 1
@@ -153,8 +160,8 @@ async def client_target(
     import msgspec
 
     from dovetail.client.targets.environment import shared_environment
-    from dovetail.host.secrets import Secrets
-    from dovetail.host.servers.launcher import command_target
+    from dovetail.client.targets.secrets import Secrets
+    from dovetail.policy.launch_target import command_target
 
     from .launch_approval import approve_launch
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from math import log
 from typing import Any, TypeAlias, cast
 
 import msgspec
@@ -12,46 +10,13 @@ import msgspec
 from dovetail.host.catalogue import HostTool
 from dovetail.host.models.delta_assembly import unreadable
 from dovetail.text.sanitize import clean_text
+from dovetail.text.tool_search import CALL, DESCRIBE, FINDERS, SEARCH, search_tools
 from dovetail.types.content import ToolUse
 from dovetail.types.tools import Tool
 
 from .provenance import offered, within
 
-SEARCH, DESCRIBE, CALL = "search_tools", "describe_tool", "call_tool"
-MAX_FOUND = 10
-MAX_QUERY = 500
-MAX_WORDS = 30
-MAX_READ = 2_000
-"""Characters of a description that are searched."""
-
 _LINE = 300
-
-_TEXT = {"type": "string"}
-FINDERS = (
-    Tool(
-        name=SEARCH,
-        description="Find tools by words for what is to be done; the best first. Descriptions are the servers' words.",
-        input_schema={"type": "object", "properties": {"query": _TEXT}, "required": ["query"]},
-    ),
-    Tool(
-        name=DESCRIBE,
-        description="Say all about one tool that search_tools found: its description and the schema of its arguments.",
-        input_schema={"type": "object", "properties": {"name": _TEXT}, "required": ["name"]},
-    ),
-    Tool(
-        name=CALL,
-        description="Call a tool that search_tools found, with arguments as describe_tool says.",
-        input_schema={
-            "type": "object",
-            "properties": {"name": _TEXT, "arguments": {"type": "object"}},
-            "required": ["name"],
-        },
-    ),
-)
-"""They never change, so that what a provider has cached of a conversation stays good."""
-
-_HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_WORDS = re.compile(r"[^\W_]+")
 
 
 class ServerToolCall(msgspec.Struct, frozen=True):
@@ -91,11 +56,10 @@ class ToolSearch:
 
     def search(self, arguments: dict[str, Any]) -> LocalResult:
         """The tools that words fit best, as JSON, where a server's words cannot pass for anything else."""
-        query = _words(str(arguments.get("query", ""))[:MAX_QUERY])[:MAX_WORDS]
-        tools = list(self._tools.values())
-        ranked = list(zip(_fits(tools, query), tools, strict=True))
-        best = sorted((item for item in ranked if item[0] > 0), key=lambda item: -item[0])[:MAX_FOUND]
-        matches = [{"name": tool.name, "server": tool.server, "description": _summary(tool.tool)} for _, tool in best]
+        best = search_tools(
+            str(arguments.get("query", "")), [(tool, tool.server, tool.tool) for tool in self._tools.values()]
+        )
+        matches = [{"name": tool.name, "server": tool.server, "description": _summary(tool.tool)} for tool in best]
         if not matches:
             servers = sorted({tool.server for tool in self._tools.values()})
             return LocalResult(_json({"found": [], "servers": servers, "hint": "Try other words, or a server's name."}))
@@ -149,37 +113,3 @@ def _json(value: object) -> str:
 def _summary(tool: Tool) -> str:
     words = " ".join(within(tool.description or tool.title or "", 4 * _LINE).split())
     return words if len(words) <= _LINE else words[:_LINE] + "…"
-
-
-def _words(text: str) -> list[str]:
-    return [word.casefold() for word in _WORDS.findall(_HUMPS.sub(" ", text))]
-
-
-def _fits(tools: Sequence[HostTool], query: Sequence[str]) -> list[float]:
-    """Relevance of each tool for some words: the fewer tools a word matches, the more it counts."""
-    fields = [_fields(tool) for tool in tools]
-    fits = [0.0] * len(tools)
-    for word in dict.fromkeys(query):
-        weights = [max(_weight(word, weight, words) for weight, words in field) for field in fields]
-        telling = log(1 + len(tools) / max(sum(weight > 0 for weight in weights), 1))
-        fits = [fit + weight * telling for fit, weight in zip(fits, weights, strict=True)]
-    return fits
-
-
-def _fields(tool: HostTool) -> tuple[tuple[float, frozenset[str]], ...]:
-    texts = (
-        (4.0, f"{tool.server} {tool.tool.name}"),
-        (3.0, tool.tool.title or ""),
-        (1.0, (tool.tool.description or "")[:MAX_READ]),
-    )
-    return tuple((weight, frozenset(_words(text))) for weight, text in texts)
-
-
-def _weight(word: str, weight: float, words: frozenset[str]) -> float:
-    """Half where a word only begins another one, as in `storm` and `storms`."""
-    if word in words:
-        return weight
-    near = len(word) > 2 and any(
-        other.startswith(word) or (len(other) > 2 and word.startswith(other)) for other in words
-    )
-    return weight / 2 if near else 0.0

@@ -7,18 +7,20 @@ import functools
 import inspect
 import logging
 from collections.abc import Callable
+from types import TracebackType
 from typing import Any
 
 from dovetail.protocol.errors import (
     INTERNAL_ERROR,
     ConnectionLost,
     InvalidParams,
+    LocalError,
     MissingCapability,
     NotFound,
     ProtocolError,
     URLElicitationRequired,
 )
-from dovetail.runtime.tracebacks import handler_traceback
+from dovetail.runtime.tracebacks import ExceptionInfo, handler_traceback, is_framework_file, wants_full_traceback
 from dovetail.server.context import Context, RequestContext
 from dovetail.server.invocation import Invocation
 from dovetail.server.signatures.signature import Binding
@@ -82,8 +84,24 @@ def describe_failure(problem: BaseException, invocation: Invocation, subject: st
         # The handler waited for the client when the client went, which is no fault of the handler.
         logger.debug("%s ended: %s", subject, problem)
     else:
-        logger.error("%s failed", subject, exc_info=handler_traceback(problem))
+        logger.error("%s failed", subject, exc_info=_traceback(problem))
     return f"{type(problem).__name__}: {problem}"
+
+
+def _traceback(problem: BaseException) -> ExceptionInfo:
+    """The exception for the log; if the handler used this package wrongly, it ends at the handler's own line."""
+    kind, problem, trace = handler_traceback(problem)
+    if not isinstance(problem, LocalError) or wants_full_traceback():
+        return kind, problem, trace
+    frames: list[TracebackType] = []
+    while trace is not None:
+        frames.append(trace)
+        trace = trace.tb_next
+    while frames and is_framework_file(frames[-1].tb_frame.f_code.co_filename):
+        frames.pop()
+    for frame in reversed(frames):
+        trace = TracebackType(trace, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    return kind, problem, trace
 
 
 async def run_handler(

@@ -104,9 +104,9 @@ class RegisteredTool:
             invocation.call.problem = problem
             if isinstance(problem, NotJson):
                 logger.error("%s failed: %s", subject, problem)
-                return failed(f"{subject} failed: {problem}")
+                return failed(f"The tool returned a value that cannot be sent: {problem}")
             logger.error("%s returned something else than it promises: %s", subject, problem)
-            return failed(f"{subject} returned something else than it promises: {problem}")
+            return failed(f"The tool returned something else than it promises: {problem}")
         text = describe_failure(problem, invocation, subject)
         if isinstance(problem, asyncio.CancelledError):
             return failed(f"{subject} was cancelled by its own code")

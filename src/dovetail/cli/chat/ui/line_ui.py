@@ -117,7 +117,7 @@ class LineUI(TranscriptUI):
 
     async def edit(self, text: str, what: str) -> str | None:
         """Read lines up to a single dot; None if there are none."""
-        self.say(("dim", f"  Type {what} again and end with a line that is a dot; a dot alone keeps the text."))
+        self.say(("dim", f"  Type {what} again, then a dot on a line of its own; a dot alone keeps it."))
         lines: list[str] = []
         while (line := await self._reader.prompt("  | ")) != ".":
             lines.append(line)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from dovetail.cli.chat import tool_form
+from dovetail.cli.chat.activity_line import ActivityLine
 from dovetail.cli.chat.dialogs import difference
 from dovetail.cli.chat.session import ChatSession
 from dovetail.cli.chat.ui.contract import Interrupted, Row, ask_back_to_list
@@ -140,15 +142,18 @@ async def _call_and_show(
     def progress(done: float, total: float | None, message: str | None) -> None:
         ui.progress(tool.name, done, total, f"{tool.tool.name}: {message or ''}")
 
+    # A call in the background has its line among the tasks.
+    shown = contextlib.nullcontext() if in_background else ActivityLine(ui, one_line(tool.tool.name)).shown()
     try:
-        result = await session.host.call(
-            tool.name,
-            arguments,
-            progress=progress,
-            check=False,
-            confirmed=confirmed,
-            background_after=0.0 if in_background else None,
-        )
+        async with shown:
+            result = await session.host.call(
+                tool.name,
+                arguments,
+                progress=progress,
+                check=False,
+                confirmed=confirmed,
+                background_after=0.0 if in_background else None,
+            )
     finally:
         ui.end_progress(tool.name)
     if isinstance(result, RefusedResult):

@@ -1,0 +1,91 @@
+"""Many tools: clients get three that search, describe and call the others."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+
+from dovetail import Client, Gateway, RemoteError, Server, ToolFailed
+from dovetail.gateway import Profile, SearchLimits
+from dovetail.text.tool_search import CALL, DESCRIBE, SEARCH
+
+FINDERS = {SEARCH, DESCRIBE, CALL}
+
+
+def make_server(number: int) -> Server:
+    server = Server("many")
+
+    @server.tool
+    async def forecast(city: str, days: int = 3) -> str:
+        """The weather of the next days in a city."""
+        return f"{city} for {days} days"
+
+    for index in range(number):
+        server.tool(_nothing, name=f"tool{index}", description="Does nothing at all.")
+    return server
+
+
+async def _nothing() -> str:
+    return "nothing"
+
+
+@contextlib.asynccontextmanager
+async def joined(revision: str = "2026-07-28", **options: Any) -> AsyncGenerator[Client]:
+    gateway = Gateway({"many": make_server(30)}, **options)
+    try:
+        async with Client(gateway, revision=revision, timeout=10) as client:
+            yield client
+    finally:
+        await gateway.close()
+
+
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25", "2026-07-28"])
+async def test_a_model_finds_describes_and_calls_a_tool(revision: str) -> None:
+    async with joined(revision, search_above=SearchLimits(tools=20)) as client:
+        assert {tool.name for tool in await client.tools()} == FINDERS
+        found = (await client.call(SEARCH, query="weather in a city")).data["found"]
+        assert found[0]["name"] == "many__forecast"
+        about = (await client.call(DESCRIBE, name="many__forecast")).data
+        assert about["arguments"]["required"] == ["city"]
+        result = await client.call(CALL, arguments={"name": "many__forecast", "arguments": {"city": "Lima"}})
+        assert result.data == "Lima for 3 days"
+
+
+async def test_tools_can_still_be_called_by_their_names() -> None:
+    async with joined(search_above=SearchLimits(tools=20)) as client:
+        assert (await client.call("many__forecast", city="Lima", days=1)).data == "Lima for 1 days"
+
+
+async def test_the_limit_may_be_a_number_of_tokens() -> None:
+    async with joined(search_above=SearchLimits(tokens=500)) as client:
+        assert {tool.name for tool in await client.tools()} == FINDERS
+    async with joined(search_above=SearchLimits(tokens=500_000)) as client:
+        assert len(await client.tools()) == 31
+
+
+async def test_without_a_limit_all_tools_are_listed_and_the_three_do_not_exist() -> None:
+    async with joined() as client:
+        assert len(await client.tools()) == 31
+        with pytest.raises(RemoteError, match="Unknown tool"):
+            await client.call(SEARCH, query="weather")
+
+
+async def test_mistakes_of_a_model_get_advice() -> None:
+    async with joined(search_above=SearchLimits(tools=20)) as client:
+        with pytest.raises(ToolFailed, match="find one with search_tools"):
+            await client.call(DESCRIBE, name="nothing")
+        with pytest.raises(RemoteError, match="Unknown tool"):
+            await client.call(CALL, arguments={"name": "nothing", "arguments": {}})
+        assert (await client.call(SEARCH, query="xyzzy")).data["servers"] == ["many"]
+
+
+async def test_a_profile_may_choose_its_own_limit() -> None:
+    profile = Profile(search_above=SearchLimits(tools=5))
+    gateway = Gateway({"many": make_server(10)}, profiles={"small": profile})
+    view = gateway._state.view("profile/small")
+    assert view._search_above == profile.search_above
+    assert gateway._state.view("")._search_above is None
+    await gateway.close()

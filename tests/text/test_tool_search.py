@@ -1,0 +1,41 @@
+"""Search among tools by words."""
+
+from __future__ import annotations
+
+import pytest
+
+from dovetail.text.tool_search import CALL, DESCRIBE, FINDERS, MAX_FOUND, SEARCH, search_tools
+from dovetail.types.tools import Tool
+
+TOOLS = [
+    ("weather", Tool("forecast", {}, description="The weather of the next days in a city.")),
+    ("weather", Tool("getAlerts", {}, description="Storm warnings.")),
+    ("git", Tool("commit", {}, description="Record changes in a repository.")),
+    ("calendar", Tool("add", {}, title="New appointment")),
+]
+
+
+def found(query: str) -> list[str]:
+    return search_tools(query, [(tool.name, server, tool) for server, tool in TOOLS])
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [("weather forecast", "forecast"), ("ALERT", "getAlerts"), ("warn me of storms", "getAlerts"), ("appointment", "add")],
+)
+def test_the_tool_that_fits_best_is_first(query: str, first: str) -> None:
+    assert found(query)[0] == first
+
+
+def test_words_that_fit_nothing_find_nothing() -> None:
+    assert found("xyzzy") == []
+    assert found("") == []
+
+
+def test_the_number_of_tools_that_are_found_is_limited() -> None:
+    many = [(number, "s", Tool(f"storm{number}", {}, description="storm")) for number in range(100)]
+    assert len(search_tools("storm", many)) == MAX_FOUND
+
+
+def test_the_three_tools_have_their_names() -> None:
+    assert [tool.name for tool in FINDERS] == [SEARCH, DESCRIBE, CALL]
