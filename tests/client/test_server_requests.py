@@ -502,3 +502,17 @@ async def test_a_flood_of_elicitations_is_answered_with_errors_and_reaches_the_u
     assert len(refused) == 1000 - len(seen)
     assert {error["code"] for error in refused} == {429}
     assert any("Too many requests to the client" in error["message"] for error in refused)
+
+
+@pytest.mark.attack("L3")
+async def test_questions_one_after_the_other_are_limited_by_their_rate():
+    seen: list[Elicitation] = []
+    form = {"message": "?", "requestedSchema": {"type": "object", "properties": {"a": {"type": "string"}}}}
+    server = Scripted(initialize=welcome(), tools_call={"content": []})
+    async with Client(server, on_elicit=seen.append, revision=HANDSHAKE[-1]):
+        for number in range(1, 301):
+            server.peer.send({"jsonrpc": "2.0", "id": f"q{number}", "method": "elicitation/create", "params": form})
+            await until(lambda n=number: sum("method" not in message for message in server.asked) == n)
+    refused = [message["error"]["code"] for message in server.asked if "error" in message]
+    assert len(seen) + len(refused) == 300
+    assert len(refused) > 50 and set(refused) == {429}

@@ -138,6 +138,15 @@ CASES = [
     ),
     Case("a WebSocket with a body", (get(*WEBSOCKET, INNER, path="/mcp/ws") + SMUGGLED,), ("404",)),
     Case(
+        "a WebSocket with a body in two parts",
+        (get(*WEBSOCKET, INNER, path="/mcp/ws"), SMUGGLED),
+        ("404",),
+        CLOSED,
+        early=1,
+        nginx_after=OPEN,
+    ),
+    Case("a WebSocket by POST without a body", (head(*WEBSOCKET, path="/mcp/ws"),), ("404",)),
+    Case(
         "a WebSocket with another request behind it",
         (get(*WEBSOCKET, path="/mcp/ws") + call("b"),),
         ("404", "200 b"),

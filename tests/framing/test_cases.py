@@ -87,35 +87,33 @@ def test_an_event_stream_for_http_1_0_has_no_chunks(server: HttpProcess) -> None
         assert body.startswith(b"event: endpoint\n")
 
 
-@pytest.mark.parametrize(
-    ("sent", "allowed"),
-    [
-        ("nothing", {()}),
-        ("half of a head", {(), ("400",)}),
-        ("half of a body", {(), ("400",)}),
-        ("a whole request", {(), ("200 a",)}),  # the end counts as a client that has gone, which may come first
-        ("two requests", {(), ("200 a",), ("200 a", "200 b")}),
-    ],
-)
-def test_a_client_that_closes_its_sending_side_is_never_answered_wrongly(
-    server: HttpProcess, sent: str, allowed: set[tuple[str, ...]]
-) -> None:
-    parts = {
-        "nothing": b"",
-        "half of a head": call("a")[:60],
-        "half of a body": call("a")[:-10],
-        "a whole request": call("a"),
-        "two requests": call("a") + call("b"),
-    }
-    with RawConnection(server.host, server.port) as connection:
-        connection.send(parts[sent])
+HALF_CLOSED: dict[str, tuple[bytes, set[tuple[str, ...]]]] = {
+    "nothing": (b"", {()}),
+    "half of a head": (call("a")[:60], {(), ("400",)}),
+    "half of a body": (call("a")[:-10], {(), ("400",)}),
+    "a whole request": (call("a"), {(), ("200 a",)}),  # the end counts as a client that has gone, which may come first
+    "two requests": (call("a") + call("b"), {(), ("200 a",), ("200 a", "200 b")}),
+}
+"""What is sent before a client closes its sending side, and the responses that may come."""
+
+
+def check_half_closed(host: str, port: int, sent: str) -> None:
+    """Close the sending side after this, and compare the responses."""
+    data, allowed = HALF_CLOSED[sent]
+    with RawConnection(host, port) as connection:
+        connection.send(data)
         connection.sock.shutdown(socket.SHUT_WR)
         responses: list[str] = []
         while (response := connection.response()) is not None:
             responses.append(response.text)
         assert tuple(responses) in allowed
-    with RawConnection(server.host, server.port) as connection:
+    with RawConnection(host, port) as connection:
         assert state(connection) == "open"
+
+
+@pytest.mark.parametrize("sent", HALF_CLOSED)
+def test_a_client_that_closes_its_sending_side_is_never_answered_wrongly(server: HttpProcess, sent: str) -> None:
+    check_half_closed(server.host, server.port, sent)
 
 
 def test_a_client_that_closes_its_sending_side_after_the_response_is_disconnected(server: HttpProcess) -> None:
@@ -140,12 +138,12 @@ def splits(seed: int) -> list[list[bytes]]:
     return found
 
 
-def test_a_request_may_arrive_in_any_parts(server: HttpProcess) -> None:
+def check_parts(host: str, port: int) -> None:
     """The parts of one round are sent to all connections before those of the next, which takes the place of pauses."""
     every = splits(7)
     for start in range(0, len(every), 100):
         some = every[start : start + 100]
-        connections = [RawConnection(server.host, server.port) for _ in some]
+        connections = [RawConnection(host, port) for _ in some]
         try:
             for turn in range(max(map(len, some))):
                 for connection, parts in zip(connections, some, strict=True):
@@ -158,3 +156,7 @@ def test_a_request_may_arrive_in_any_parts(server: HttpProcess) -> None:
         finally:
             for connection in connections:
                 connection.__exit__()
+
+
+def test_a_request_may_arrive_in_any_parts(server: HttpProcess) -> None:
+    check_parts(server.host, server.port)

@@ -14,7 +14,7 @@ from tests.docs.test_nginx import loopback, nginx_block
 from tests.framing.cases import BUFFERING, CASES, UPGRADED, Case
 from tests.framing.raw_connection import RawConnection
 from tests.framing.servers import serving
-from tests.framing.test_cases import exchange, state
+from tests.framing.test_cases import HALF_CLOSED, check_half_closed, check_parts, exchange, state
 from tests.support.http import free_port
 from tests.support.nginx import Nginx, needs_nginx
 
@@ -42,3 +42,12 @@ def test_a_request_gets_its_responses_through_nginx(port: int, case: Case) -> No
         assert exchange(connection, case, len(expected)) == list(expected)
         if after not in (UPGRADED, BUFFERING):
             assert state(connection) == after
+
+
+@pytest.mark.parametrize("sent", HALF_CLOSED)
+def test_a_client_of_nginx_that_closes_its_sending_side_is_never_answered_wrongly(port: int, sent: str) -> None:
+    check_half_closed("127.0.0.1", port, sent)
+
+
+def test_a_request_may_arrive_at_nginx_in_any_parts(port: int) -> None:
+    check_parts("127.0.0.1", port)

@@ -17,6 +17,8 @@ from typing import TypedDict
 from dovetail import Context, Server
 
 server = Server("mixed")
+MAX_STREAMS_EACH = 150
+"""Fewer than the default, so that a flood of subscriptions from one address exceeds it."""
 runs: Counter[str] = Counter()
 """The number of executions by the key that the client has chosen for the call."""
 
@@ -117,7 +119,7 @@ async def usage() -> Usage:
 if __name__ == "__main__":
     match sys.argv[1:]:
         case ["http"]:
-            server.run("http", port=0)
+            server.run("http", port=0, max_streams_each=MAX_STREAMS_EACH)
         case ["unix", path]:
             server.run("unix", path=path)
         case ["tcp", port]:

@@ -164,10 +164,20 @@ def test_long_texts() -> None:
 def test_inspection_of_a_hostile_definition_ends() -> None:
     many = {"inputSchema": {"properties": {f"p{n}": {"description": EVIL} for n in range(1000)}}}
     assert len(concerns(many)) == MAX_CONCERNS
+    assert len(concerns(nested(500))) == 1
+
+
+def nested(levels: int) -> dict[str, Any]:
     deep: dict[str, Any] = {"description": EVIL}
-    for _ in range(500):
+    for _ in range(levels):
         deep = {"properties": deep}
-    assert concerns(deep) == []
+    return deep
+
+
+@pytest.mark.parametrize("levels", [63, 64, 65, 66, 500])
+def test_a_phrase_cannot_be_hidden_by_nesting(levels: int) -> None:
+    (found,) = concerns(nested(levels))
+    assert "ignore its instructions" in found or "nested deeper than 64 levels" in found
 
 
 def test_a_concern_is_a_sentence() -> None:

@@ -21,8 +21,12 @@ LONG_NAME = 128
 MAX_CONCERNS = 20
 """Of one definition: a user who has read so many has read enough."""
 MAX_DEPTH = 64
+"""Levels of a definition that are looked at; one that has more is a concern."""
 MAX_LOOKED_AT = 1_000_000
 """Characters of one server that are looked at, which takes two seconds at the worst; what is not is a concern."""
+
+_TOO_DEEP = "\0"
+"""In place of a path: no member is called so."""
 
 _CACHED = 2_000
 """Characters of the longest text whose judgement is kept."""
@@ -74,6 +78,10 @@ class Inspector:
         guides = definition.kind in ("instructions", "prompt")
         parameters = frozenset(_member_names(definition.content))
         for path, text in _texts(definition.content, ""):
+            if path == _TOO_DEEP:
+                what = f"was not looked at as a whole: it is nested deeper than {MAX_DEPTH} levels"
+                concerns[Concern(_capital(str(definition)), what)] = None
+                continue
             self._left -= len(text)
             if self._left < 0:
                 what = f"was not looked at: {self._server!r} says more than {MAX_LOOKED_AT} characters"
@@ -180,11 +188,14 @@ def _member_names(value: Any, depth: int = 0) -> Iterator[str]:
 
 
 def _texts(value: Any, path: str, depth: int = 0) -> Iterator[tuple[str, str]]:
-    """Every text in a definition with its path, and every name of a member that is itself chosen by the server."""
+    """Every text in a definition with its path, and every name of a member that is itself chosen by the server.
+
+    What is nested too deeply to be read is told with the path `_TOO_DEEP`.
+    """
     if isinstance(value, str):
         yield path, value
     elif depth > MAX_DEPTH:
-        return
+        yield _TOO_DEEP, ""
     elif isinstance(value, dict):
         for name, inner in cast("dict[str, Any]", value).items():
             if name == "icons" and not path:  # pictures, which no model reads
