@@ -7,7 +7,7 @@ import platform
 import sys
 import time
 
-from bench import client_measures, http_measures, measures, redis_measures, tasks_measures
+from bench import client_measures, gateway_measures, http_measures, measures, redis_measures, tasks_measures
 from bench.measures import FULL, QUICK, STEPS, Effort, Figures
 from bench.peers import ROOT, Peer, find_peers
 from bench.processes import DriverError
@@ -67,6 +67,8 @@ def run_round(parts: list[str], peers: list[Peer], effort: Effort, problems: lis
                 found = redis_measures.run_round(chosen, effort, problems)
             elif part == "tasks":
                 found = tasks_measures.run_round(chosen, effort, problems)
+            elif part == "gateway":
+                found = gateway_measures.run_round(chosen, effort, problems)
             else:
                 found = client_measures.run_round(chosen, effort, problems)
         except DriverError as error:
@@ -81,7 +83,7 @@ def measured(part: str, peer: Peer) -> bool:
     """Whether a peer has what a part measures."""
     if part == "redis":
         return peer.name == OURS and redis_measures.REDIS is not None
-    if part == "tasks":
+    if part in {"tasks", "gateway"}:
         return peer.name == OURS
     return bool({"stdio": peer.server, "http": peer.http, "clients": peer.client}[part])
 

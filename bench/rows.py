@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-SCALE = {"ms": 1e3, "µs": 1e6, "MB": 1e-6, "KB": 1e-3, "bytes": 1, "calls/s": 1, "trips": 1, "%": 100}
+SCALE = {"ms": 1e3, "µs": 1e6, "MB": 1e-6, "KB": 1e-3, "bytes": 1, "calls/s": 1, "trips": 1, "%": 100, "×": 1}
 
 
 class Row(NamedTuple):
@@ -130,11 +130,30 @@ TASK_ROWS = (
     Row("task redis rate", "tasks created and completed on Redis, over HTTP, 16 connections", "calls/s"),
     Row("task redis", "the same: CPU of the server a task", "µs"),
 )
+GATEWAY_ROWS = (
+    Row("gateway echo", "2026-07-28 through the gateway, 16 connections: CPU of the gateway a call", "µs"),
+    Row("gateway session echo", "sessions through the gateway, 16 connections: CPU of the gateway a call", "µs"),
+    Row("fastmcp proxy echo", "sessions through FastMCP's proxy, 16 connections: CPU of the proxy a call", "µs"),
+    Row("gateway stdio echo", "sessions through the gateway to a server over stdio: CPU of the gateway a call", "µs"),
+    Row("mcp-proxy echo", "the same through mcp-proxy: CPU of the proxy a call", "µs"),
+    Row("gateway share", "sessions: CPU of the gateway against that of FastMCP's proxy", "×", most=1 / 8),
+    Row("gateway rate", "2026-07-28 through the gateway: throughput, 16 connections", "calls/s"),
+    Row("fastmcp proxy rate", "sessions through FastMCP's proxy: throughput, 16 connections", "calls/s"),
+    Row("direct p50", "a direct call, one by one: latency, median", "ms"),
+    Row("gateway p50", "through the gateway, one by one: latency, median", "ms"),
+    Row("gateway added p50", "what the gateway adds, median", "ms", most=0.5),
+    Row("gateway added p99", "what the gateway adds, 99th percentile", "ms"),
+    Row("direct large", "a result of 1 MB, direct: CPU of the server", "ms"),
+    Row("gateway large", "a result of 1 MB through the gateway: CPU of the gateway", "ms"),
+    Row("gateway list", "tools/list of 50 servers with 1,000 tools, when warm: latency of all pages", "ms", most=20),
+    Row("gateway session memory", "memory of an idle session of the gateway", "KB", most=8),
+)
 TABLES = {
     "stdio": ("Servers over stdio, revision 2025-11-25 unless the line says otherwise.", STDIO_ROWS),
     "http": ("Servers over HTTP, a session a connection on 2025-11-25, or 2026-07-28.", HTTP_ROWS),
     "clients": ("Clients, all against the same hand-written server, revision 2026-07-28.", CLIENT_ROWS),
     "redis": ("Sessions on Redis, revision 2025-11-25; the Redis server is on the same machine.", REDIS_ROWS),
     "tasks": ("Tasks, revision 2026-07-28.", TASK_ROWS),
+    "gateway": ("A gateway in front of one server over HTTP.", GATEWAY_ROWS),
 }
-ROWS = STDIO_ROWS + HTTP_ROWS + CLIENT_ROWS + REDIS_ROWS + TASK_ROWS
+ROWS = STDIO_ROWS + HTTP_ROWS + CLIENT_ROWS + REDIS_ROWS + TASK_ROWS + GATEWAY_ROWS

@@ -57,7 +57,11 @@ class TaskPeer:
         return request["id"]
 
     async def answer(self, id: Any) -> dict[str, Any]:
-        """Wait for the answer to a request."""
+        """Wait for the answer to a request, which may have come before that to a later one."""
+        for message in self.wire.aside:
+            if answers(message, id):
+                self.wire.aside.remove(message)
+                return message
         return await self.wire.wait_for(lambda message: answers(message, id))
 
     async def result(self, method: str, **params: Any) -> dict[str, Any]:

@@ -80,6 +80,20 @@ class TestResults:
         read = translate_result("resources/read", b'{"contents":[]}', OLD, NEW)
         assert _json(read) == {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "contents": []}
 
+    @pytest.mark.parametrize(
+        "forged", [{"resultType": "input_required"}, {"cacheScope": "public", "ttlMs": 10**9}, {"resultType": 5}]
+    )
+    def test_a_server_of_the_handshake_era_cannot_set_the_fields_of_the_other_era(self, forged: dict[str, Any]) -> None:
+        raw = json.dumps({**forged, "contents": []}).encode()
+        read = translate_result("resources/read", raw, OLD, NEW)
+        assert _json(read) == {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "contents": []}
+        assert isinstance(read, bytes)
+        assert read.count(b"cacheScope") == read.count(b"resultType") == 1
+
+    def test_a_result_that_all_may_share_is_private_behind_a_gateway(self) -> None:
+        raw = b'{"resultType":"complete","ttlMs":5,"cacheScope":"public","contents":[]}'
+        assert _json(translate_result("resources/read", raw, NEW, NEW))["cacheScope"] == "private"
+
     def test_an_empty_result_stays_an_object(self) -> None:
         assert _json(translate_result("tools/call", b" { } ", OLD, NEW)) == {"resultType": "complete"}
 

@@ -61,7 +61,7 @@ class ChaosRun:
         self.started: list[Started] = []
         self.cancelled: set[str] = set()
         self.problems: list[str] = []
-        self._next = 0
+        self.faults: Counter[str] = Counter()
         self._over = threading.Event()
 
     def run(self, tasks: int, seconds: float) -> list[Outcome]:
@@ -93,8 +93,10 @@ class ChaosRun:
             replica = chance.choice(self._replicas.all)
             if chance.random() < 0.75:
                 replica.kill()
+                self.faults["killed"] += 1
             else:
                 replica.terminate()
+                self.faults["stopped"] += 1
             time.sleep(chance.uniform(0, 0.5))
             replica.start()
 
@@ -151,8 +153,10 @@ class ChaosRun:
             time.sleep(0.2)
 
     def _settle(self) -> list[Outcome]:
+        """Wait until every task has ended, and look again when all have: what has ended never changes."""
         chance, ends = random.Random(self._seed + 2), time.monotonic() + SETTLE_SECONDS
         outcomes: list[Outcome] = []
+        ended: dict[Started, dict[str, Any]] = {}
         for started in self.started:
             while (task := self._at_any(chance, lambda other, id=started.id: other.get(id)))["status"] not in ENDED:
                 if time.monotonic() > ends:
@@ -162,6 +166,14 @@ class ChaosRun:
             else:
                 result = task["result"]["content"][0]["text"] if task["status"] == "completed" else task.get("error")
                 outcomes.append(Outcome(started, task["status"], result, self._notes(started.name)))
+                ended[started] = task
+        for started, task in ended.items():
+            later = self._at_any(chance, lambda other, id=started.id: other.get(id))
+            if later != task:
+                self.problems.append(f"{started} has ended twice: {task}, and later {later}")
+        for outcome in outcomes:
+            if (notes := self._notes(outcome.started.name)) != outcome.notes and outcome.status != "cancelled":
+                self.problems.append(f"{outcome} went on after its end: {notes}")
         return outcomes
 
     def _notes(self, name: str) -> Counter[str]:
@@ -227,6 +239,7 @@ def run_chaos(folder: Path, store: str, tasks: int, seconds: float, seed: int) -
     with Replicas(SERVER, folder / "nginx", store, environment={"LONG_WORK_FOLDER": str(notes)}) as replicas:
         chaos = ChaosRun(replicas, notes, seed)
         outcomes = chaos.run(tasks, seconds)
+        print(", ".join(f"{number} replicas {how}" for how, number in sorted(chaos.faults.items())))
         problems = chaos.check(outcomes)
         if problems:
             problems.append(replicas.stderr[-20_000:])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import time
@@ -14,7 +15,7 @@ import pytest
 from dovetail import Client
 from tests.support.nginx import needs_nginx
 from tests.support.raw_http import Answer, Session, Site, initialize, text_of
-from tests.support.redis_server import RedisServer, needs_redis, redis_server
+from tests.support.redis_server import RedisServer, SentinelGroup, needs_redis, redis_server
 from tests.support.replicas import Replica, Replicas
 from tests.support.waiting import until
 
@@ -126,3 +127,37 @@ async def test_a_replica_starts_while_redis_is_away(redis: RedisServer, start: C
         redis.start()
         await until(lambda: health(replicas[0])["store"] == "ok")
         assert (await refusal(site)).status == 200
+
+
+@pytest.fixture
+def sentinels(tmp_path: Path) -> Iterator[SentinelGroup]:
+    group = SentinelGroup(tmp_path / "group", down_after=2.0)
+    try:
+        group.start()
+        yield group
+    finally:
+        group.kill()
+
+
+@pytest.mark.slow
+async def test_sessions_are_opened_again_after_a_failover_by_sentinel_and_warm_ones_go_on(
+    sentinels: SentinelGroup, start: Callable[..., Replicas]
+) -> None:
+    replicas = start(sentinels.url, number=2)
+    async with warm(replicas) as sessions, Site(replicas.nginx.url) as site:
+        # What was acknowledged is at the copy, so that the sessions are known after the failover too.
+        await until(lambda: b":1\r\n" in sentinels.master.ask("WAIT", "1", "1000"))
+        sentinels.master.kill()
+        begun = await refusal(site)
+        assert begun.status == 503
+        for number, session in enumerate(sessions):
+            assert text_of(await (await session.call("once", key=f"{number}")).answer()) == f"{number}"
+        while begun.status != 200:
+            assert begun.status == 503
+            await asyncio.sleep(int(begun.headers["retry-after"]))
+            begun = await refusal(site)
+        assert b"role:master" in sentinels.replica.ask("INFO", "replication")
+        await until(lambda: all(health(replica)["store"] == "ok" for replica in replicas.all))
+        for session in (Session(site, "2025-11-25", begun.headers["mcp-session-id"]), *sessions):
+            assert "result" in await (await session.ask("ping")).json()
+    assert "Traceback" not in replicas.stderr

@@ -181,8 +181,9 @@ def test_a_task_that_waits_is_answered_after_every_process_was_replaced(aftermat
     assert aftermath.notes("waits-longer") == ["before", "after blue"]
 
 
-def test_every_task_ends_once_and_as_it_should_while_replicas_are_killed(tmp_path: Path) -> None:
-    with store_url("redis", tmp_path) as store:
+@pytest.mark.parametrize("kind", ["sqlite", "redis"])
+def test_every_task_ends_once_and_as_it_should_while_replicas_are_killed(kind: str, tmp_path: Path) -> None:
+    with store_url(kind, tmp_path) as store:
         outcomes, problems = run_chaos(tmp_path / "run", store, tasks=60, seconds=5, seed=1)
     assert not problems, "\n".join(problems)
     assert outcomes, summary(outcomes)

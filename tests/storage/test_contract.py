@@ -16,7 +16,7 @@ from dovetail.storage.contract import LogEntries, Store, StoreClosed, StoreError
 from dovetail.storage.memory import MemoryStore
 from dovetail.storage.redis.store import RedisStore
 from dovetail.storage.sqlite import SqliteStore
-from tests.support.redis_server import needs_redis, shared_cluster, shared_redis
+from tests.support.redis_server import needs_redis, shared_cluster, shared_redis, shared_sentinels
 from tests.support.waiting import settled, until
 
 
@@ -113,11 +113,19 @@ class RedisClusterCase(RedisCase):
         return RedisStore(shared_cluster().url, prefix=self.prefix)
 
 
+class RedisSentinelCase(RedisCase):
+    """The store in the master that a Sentinel names."""
+
+    def open(self) -> Store:
+        return RedisStore(shared_sentinels().url, prefix=self.prefix)
+
+
 CASES: dict[str, Callable[[Path], StoreCase]] = {
     "memory": MemoryCase,
     "sqlite": SqliteCase,
     "redis": RedisCase,
     "redis-cluster": RedisClusterCase,
+    "redis-sentinel": RedisSentinelCase,
 }
 
 

@@ -17,7 +17,7 @@ from dovetail.storage import sqlite_logs
 from dovetail.storage.contract import LogEntries, StoreError, StoreUnavailable, StoreUnusable
 from dovetail.storage.sqlite import SqliteStore
 from dovetail.storage.sqlite_file import APPLICATION, VERSION
-from dovetail.storage.sqlite_logs import IDLE_POLL, POLL
+from dovetail.storage.sqlite_logs import DELIVERY_SECONDS, IDLE_POLL, POLL
 from tests.storage.test_contract import Clock
 from tests.support.waiting import until
 
@@ -397,6 +397,21 @@ async def test_a_store_that_need_not_be_durable_works_like_others(tmp_path: Path
         assert await other.get("a") == b"1"
     await store.close()
     assert [file.name for file in tmp_path.iterdir()] == ["store.db"]
+
+
+async def test_delivery_to_other_processes_takes_time_only_if_one_has_written_lately(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_logs, "_OTHERS_SECONDS", 1.0)
+    store, other = SqliteStore(tmp_path / "store.db"), SqliteStore(tmp_path / "store.db")
+    await store.follow("log", 0, lambda _: None)
+    await until(lambda: store.delivery_seconds == 0.0)
+    await store.put("key", b"of this process")
+    assert store.delivery_seconds == 0.0
+    await other.put("key", b"of another")
+    await until(lambda: store.delivery_seconds == DELIVERY_SECONDS)
+    await store.close()
+    await other.close()
 
 
 @posix_only

@@ -220,13 +220,14 @@ class SentinelGroup:
 
     service = "main"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, down_after: float = 0.3) -> None:
+        """`down_after` are the seconds without an answer after which the master counts as gone."""
         self.master = RedisServer(folder / "master", "--appendonly", "yes", "--repl-diskless-sync-delay", "0")
         self.replica = RedisServer(folder / "replica", "--replicaof", "127.0.0.1", str(self.master.port))
         config = folder / "sentinel.conf"
         config.write_text(
             f"sentinel monitor {self.service} 127.0.0.1 {self.master.port} 1\n"
-            f"sentinel down-after-milliseconds {self.service} 300\n"
+            f"sentinel down-after-milliseconds {self.service} {round(down_after * 1000)}\n"
             f"sentinel failover-timeout {self.service} 3000\n"
         )
         self.sentinel = RedisServer(folder / "sentinel", config=config)
@@ -258,6 +259,18 @@ def shared_cluster() -> RedisCluster:
     atexit.register(folder.cleanup)
     atexit.register(cluster.kill)
     return cluster
+
+
+@functools.cache
+def shared_sentinels() -> SentinelGroup:
+    """The master with Sentinel that all tests of this process share; it ends with the process."""
+    folder = tempfile.TemporaryDirectory(prefix="dovetail-redis-")
+    # So long that a busy machine causes no failover: the tests that share it expect none.
+    group = SentinelGroup(Path(folder.name), down_after=60)
+    group.start()
+    atexit.register(folder.cleanup)
+    atexit.register(group.kill)
+    return group
 
 
 @functools.cache

@@ -7,7 +7,7 @@ import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any
 
-from dovetail import Client, Server
+from dovetail import Client, Gateway, Server
 from dovetail.storage import Store
 from tests.support.asking import asked
 from tests.support.http import serving
@@ -27,7 +27,7 @@ def opens_redis() -> OpenStore:
 
 @contextlib.asynccontextmanager
 async def replicas(
-    make: Callable[[], Server],
+    make: Callable[[], Server | Gateway],
     store: OpenStore,
     count: int = 3,
     *,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from dovetail.text.tool_search import CALL, DESCRIBE, FINDERS, MAX_FOUND, SEARCH, search_tools
+from dovetail.text.tool_search import CALL, DESCRIBE, FINDERS, MAX_FOUND, SEARCH, inner_arguments, search_tools
 from dovetail.types.tools import Tool
 
 TOOLS = [
@@ -21,7 +23,7 @@ def found(query: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("query", "first"),
-    [("weather forecast", "forecast"), ("ALERT", "getAlerts"), ("warn me of storms", "getAlerts"), ("appointment", "add")],
+    [("weather forecast", "forecast"), ("ALERT", "getAlerts"), ("storm", "getAlerts"), ("appointment", "add")],
 )
 def test_the_tool_that_fits_best_is_first(query: str, first: str) -> None:
     assert found(query)[0] == first
@@ -39,3 +41,11 @@ def test_the_number_of_tools_that_are_found_is_limited() -> None:
 
 def test_the_three_tools_have_their_names() -> None:
     assert [tool.name for tool in FINDERS] == [SEARCH, DESCRIBE, CALL]
+
+
+@pytest.mark.parametrize(
+    ("given", "arguments"),
+    [({"a": 1}, {"a": 1}), ('{"a": 1}', {"a": 1}), (None, {}), ("[1]", None), ("{", None), (3, None)],
+)
+def test_arguments_may_be_an_object_or_its_text(given: object, arguments: dict[str, Any] | None) -> None:
+    assert inner_arguments(given) == arguments

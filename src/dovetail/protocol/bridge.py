@@ -35,15 +35,25 @@ _ORDER = {name: index for index, name in enumerate(REVISIONS)}
 _URI_MARKS = (b'"uri"', b'"resourceUri"', b'"ui/resourceUri"')
 """A result without any of these has no URI that could need translation."""
 
+_COMPLETE = (msgspec.UNSET, None, "complete")
+_NOT_PUBLIC = (msgspec.UNSET, None, "private")
+
 _UI_KEYS = ("resourceUri", "ui/resourceUri")
 
 RewriteUri = Callable[[str], str]
 
 
-class _ResultHead(msgspec.Struct):
-    """The only field of a result that decides how it is passed on."""
+class _ResultHead(msgspec.Struct, rename="camel"):
+    """The only fields of a result that decide how it is passed on; of any type, since a server may send anything."""
 
-    result_type: str | None = msgspec.field(default=None, name="resultType")
+    result_type: Any = msgspec.UNSET
+    ttl_ms: Any = msgspec.UNSET
+    cache_scope: Any = msgspec.UNSET
+
+    @property
+    def has_envelope_fields(self) -> bool:
+        """True if there is any field of the envelope era."""
+        return not (self.result_type is self.ttl_ms is self.cache_scope is msgspec.UNSET)
 
 
 _read_head = msgspec.json.Decoder(_ResultHead).decode
@@ -95,9 +105,16 @@ def translate_result(
     Otherwise it is a value, which the revision of the client emits. `rewrite_uri` translates the URIs in it, and
     `adapt` may change a value before it is emitted. Raises `InvalidAnswer`.
     """
-    outcome = outcome_of(method, raw)
-    if source.result_type and outcome is not None and outcome != "complete":
-        return _load(method, raw, source)
+    head = _head_of(method, raw)
+    if source.result_type:
+        if head.result_type not in _COMPLETE:
+            return _load(method, raw, source)
+        if head.cache_scope not in _NOT_PUBLIC:
+            # What one client gets through a gateway is not what another gets.
+            raw = _changed(method, raw, cacheScope="private")
+    elif head.has_envelope_fields:
+        # A server of the handshake era must not decide what they mean to a client of the other era.
+        raw = _changed(method, raw, resultType=None, ttlMs=None, cacheScope=None)
     if rewrite_uri is not None and any(mark in raw for mark in _URI_MARKS):
         result = _decode(method, raw)
         if rewrite_uris(result, rewrite_uri):
@@ -119,12 +136,27 @@ def _with_envelope(method: str, raw: bytes, target: Revision) -> bytes:
     return b"{%b,%b}" % (fields, inner) if inner else b"{%b}" % fields
 
 
-def outcome_of(method: str, raw: bytes) -> str | None:
-    """The `resultType` of a result, which is the only part of it that is read; raises `InvalidAnswer`."""
+def outcome_of(method: str, raw: bytes) -> Any:
+    """The `resultType` of a result; None if there is none. Raises `InvalidAnswer`."""
+    found = _head_of(method, raw).result_type
+    return None if found is msgspec.UNSET else found
+
+
+def _head_of(method: str, raw: bytes) -> _ResultHead:
     try:
-        return _read_head(raw).result_type
-    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+        return _read_head(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise InvalidAnswer(f"Invalid result of {method}: {problem}") from None
+
+
+def _changed(method: str, raw: bytes, **fields: str | None) -> bytes:
+    """A result with other values for some fields, or without them."""
+    result = _decode(method, raw)
+    for name, value in fields.items():
+        result.pop(name, None)
+        if value is not None:
+            result[name] = value
+    return msgspec.json.encode(result)
 
 
 def _decode(method: str, raw: bytes) -> Any:

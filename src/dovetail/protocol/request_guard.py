@@ -79,6 +79,8 @@ class RequestGuard(msgspec.Struct, frozen=True, eq=False):
     max_body: int
     max_headers: int
     max_header_bytes: int
+    opens_streams: bool = True
+    """A GET opens an event stream; otherwise it is for a page, in whatever form."""
     _known_hosts: BoundedDict[bytes, bool] = msgspec.field(default_factory=_verdicts)
     """Verdicts on hosts that were seen: a cache, and the reason that this struct is compared by identity."""
     _known_origins: BoundedDict[bytes, bool] = msgspec.field(default_factory=_verdicts)
@@ -131,6 +133,10 @@ class RequestGuard(msgspec.Struct, frozen=True, eq=False):
     def for_methods(self, *methods: str) -> RequestGuard:
         """The same checks for other HTTP methods."""
         return msgspec.structs.replace(self, methods=methods)
+
+    def for_pages(self) -> RequestGuard:
+        """The same checks for pages that are no part of the protocol."""
+        return msgspec.structs.replace(self, methods=("GET",), opens_streams=False)
 
     def headers(self, raw: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes] | Refusal:
         """The headers by name, or why they cannot be taken; names are in lower case already, as in ASGI.
@@ -189,7 +195,7 @@ class RequestGuard(msgspec.Struct, frozen=True, eq=False):
             return Refusal(405, INVALID_REQUEST, f"Method not allowed: {method[:40]}", headers=allow)
         if method == "POST":
             return self._check_post(headers)
-        if method == "GET" and not accepted(headers)[1]:
+        if method == "GET" and self.opens_streams and not accepted(headers)[1]:
             return Refusal(406, INVALID_REQUEST, "Not acceptable: a GET must accept text/event-stream")
         return None
 

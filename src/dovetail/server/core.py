@@ -501,7 +501,7 @@ class ServerCore:
         replica.on(ElicitationCompleted, elicitation_completed)
         replica.on(ListChanged, list_changed)
         replica.on(ResourceUpdated, lambda message: self._notify_updated(message.uri))
-        replica.on_gap.append(self._notify_of_everything)
+        replica.on_gap["subscriptions"] = self._notify_of_everything
         for server in servers:
             server._replicas.append(replica)
         if self.middleware is not None:

@@ -186,6 +186,11 @@ class Store(Entries, Logs, Groups, Buckets, Protocol):
         """True if other processes may use the same store; False lets a server skip what only they need."""
         ...
 
+    @property
+    def delivery_seconds(self) -> float:
+        """Seconds until the followers in other processes have what those of this one have; a busy one needs longer."""
+        ...
+
     async def close(self) -> None:
         """Release all resources; acknowledged changes stay where the store keeps them. A second call does nothing."""
         ...

@@ -58,6 +58,11 @@ class MemoryStore:
         """False: the contents are in this process."""
         return False
 
+    @property
+    def delivery_seconds(self) -> float:
+        """None: all followers are in this process."""
+        return 0.0
+
     async def get(self, key: str) -> bytes | None:
         """The value of a key, or None."""
         with self._lock:

@@ -56,6 +56,11 @@ class SqliteStore:
         """True: other processes may use the file."""
         return True
 
+    @property
+    def delivery_seconds(self) -> float:
+        """The time until another process has checked for new entries; 0.0 if none has written lately."""
+        return self._poller.delivery_seconds
+
     async def get(self, key: str) -> bytes | None:
         """The value of a key, or None."""
         sql = "SELECT value FROM entries WHERE key = ? AND expires > ?"

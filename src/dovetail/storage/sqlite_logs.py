@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Callable
 
 from .followers import Follower, Followers
@@ -14,6 +15,12 @@ IDLE_POLL = 0.04
 """The same, after a time without any change: 100 checks a second take 1 % of a processor, 25 a third of that."""
 
 _IDLE_CHECKS = 200
+
+DELIVERY_SECONDS = IDLE_POLL + POLL
+"""The time between two checks of another process, and some for the check; one that waits for the disk is later."""
+
+_OTHERS_SECONDS = 10.0
+"""Seconds after its last commit for which another process is expected to follow logs: replicas write every 2."""
 
 _MAX_READ = 500
 """Entries that are delivered to a follower at once."""
@@ -97,6 +104,12 @@ class LogPoller:
         """The logs that this process has appended to since the last check."""
         self._data_version = -1
         self._checks_without_news = 0
+        self._others_wrote = time.monotonic()
+
+    @property
+    def delivery_seconds(self) -> float:
+        """Seconds until other processes have checked, 0.0 if none has written lately; may be read by any thread."""
+        return DELIVERY_SECONDS if time.monotonic() < self._others_wrote + _OTHERS_SECONDS else 0.0
 
     def add(self, connection: sqlite3.Connection, follower: Follower) -> None:
         """Send to this follower from the next check on."""
@@ -116,7 +129,10 @@ class LogPoller:
             self._changed.clear()
             return None
         (version,) = connection.execute("PRAGMA data_version").fetchone()
-        logs = self._changed if version == self._data_version else self._followers.logs()
+        logs = self._changed
+        if version != self._data_version:
+            self._others_wrote = time.monotonic()
+            logs = self._followers.logs()
         for log in logs:
             for follower in self._followers.of(log):
                 self._send(connection, follower)

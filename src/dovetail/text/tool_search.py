@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from math import log
-from typing import TypeVar
+from typing import Any, TypeVar, cast
+
+import msgspec
 
 from dovetail.types.tools import Tool
 
@@ -52,6 +54,21 @@ def search_tools(query: str, tools: Sequence[tuple[T, str, Tool]]) -> list[T]:
     fits = _fits([(server, tool) for _, server, tool in tools], words)
     ranked = sorted(((fit, at) for at, fit in enumerate(fits) if fit > 0), key=lambda item: (-item[0], item[1]))
     return [tools[at][0] for _, at in ranked[:MAX_FOUND]]
+
+
+def inner_arguments(given: object) -> dict[str, Any] | None:
+    """The arguments of the tool that `call_tool` is to call; None if they are no object.
+
+    Models often write an object within an object as its text.
+    """
+    if isinstance(given, str):
+        try:
+            given = msgspec.json.decode(given)
+        except (msgspec.DecodeError, RecursionError):
+            return None
+    if given is None:
+        return {}
+    return cast("dict[str, Any]", given) if isinstance(given, dict) else None
 
 
 def _words(text: str) -> list[str]:

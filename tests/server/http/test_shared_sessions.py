@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from dovetail import Context
+from dovetail.server.replicas import replica as replica_module
+from dovetail.server.replicas.messages import TaskChanged
+from dovetail.server.replicas.replica import Replica
 from dovetail.storage import SqliteStore, StoreUnavailable
 from dovetail.storage.contract import LogEntries, Subscription
-from tests.support.raw_http import BOTH, JSON, SESSIONS, Answer, Event, Session, Site, initialize, text_of
+from tests.support.raw_http import BOTH, EVENTS, JSON, SESSIONS, Answer, Event, Session, Site, initialize, text_of
 from tests.support.waiting import until
 from tests.support.workshop import Endpoint, Workshop, workshop
 
@@ -173,6 +176,175 @@ async def test_changes_while_the_stream_was_closed_are_told_at_the_other_replica
         assert (await again.message())["method"] == "notifications/resources/list_changed"
         replicas.one.notify_tools_changed()
         assert (await again.message())["method"] == "notifications/tools/list_changed", "and nothing twice"
+
+
+async def test_a_change_is_told_by_a_replica_that_starts_after_many_other_announcements(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A replica that has just been started reads only the newest announcements."""
+    monkeypatch.setattr(replica_module, "RECENT_ANNOUNCEMENTS", 20)
+    async with two(tmp_path) as replicas:
+        session = await replicas.here.session("2025-11-25")
+        await (await session.ask("resources/subscribe", uri="config://app")).json()
+        stream = await session.get()
+        replicas.other.notify_resource_updated("config://app")
+        last = (await next_event(stream)).id
+        cut_off(replicas.apps[0])
+        replicas.other.notify_resource_updated("config://app")
+        await announce_many(replicas.apps[1], 50)
+        async with workshop(store=str(tmp_path / "store.db")) as (_, started, _):
+            again = await Session(started, session.revision, session.id).get(last=last)
+            while (await again.message()).get("params") != {"uri": "config://app"}:
+                pass
+
+
+async def test_a_replica_that_missed_announcements_for_ever_reads_its_sessions_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replica_module, "MAX_ANNOUNCEMENTS", 50)
+    async with two(tmp_path) as replicas:
+        session = await replicas.here.session("2025-11-25")
+        await (await session.ask("ping")).json()
+        replica, follow_again = cut_off(replicas.apps[0])
+        assert (await replicas.moved(session).delete()).status == 204
+        await announce_many(replicas.apps[1], 100)
+        position = replica.position
+        await follow_again()
+        await until(lambda: replica.position > position + 100)
+        assert (await session.ask("ping")).status == 404
+
+
+async def test_a_listener_is_told_of_all_that_it_watches_after_announcements_were_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On 2026-07-28 a stream belongs to one replica, and nothing is read again for it."""
+    monkeypatch.setattr(replica_module, "MAX_ANNOUNCEMENTS", 50)
+    async with two(tmp_path) as replicas:
+        wanted = {"promptsListChanged": True, "resourceSubscriptions": ["config://app"]}
+        stream = await replicas.here.modern("subscriptions/listen", notifications=wanted)
+        assert (await stream.message())["method"] == "notifications/subscriptions/acknowledged"
+        _, follow_again = cut_off(replicas.apps[0])
+        replicas.other.notify_resource_updated("config://app")
+        replicas.other.notify_prompts_changed()
+        await announce_many(replicas.apps[1], 100)
+        await follow_again()
+        assert (await stream.message())["method"] == "notifications/prompts/list_changed"
+        assert (await stream.message())["params"]["uri"] == "config://app"
+        stream.line.abort()
+
+
+async def test_a_subscription_made_elsewhere_is_told_of_an_update_that_was_missed_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replica_module, "MAX_ANNOUNCEMENTS", 50)
+    async with two(tmp_path) as replicas:
+        session = await replicas.here.session("2025-11-25")
+        stream = await session.get()
+        _, follow_again = cut_off(replicas.apps[0])
+        await (await replicas.moved(session).ask("resources/subscribe", uri="config://app")).json()
+        replicas.other.notify_resource_updated("config://app")
+        await announce_many(replicas.apps[1], 100)
+        await follow_again()
+        while (await stream.message()).get("params") != {"uri": "config://app"}:
+            pass
+
+
+async def test_the_status_of_a_task_is_told_where_the_stream_of_its_session_is_open(tmp_path: Path) -> None:
+    async with two(tmp_path) as replicas:
+        for server in (replicas.one, replicas.other):
+            server.tool(server.wait, name="work", task="optional")
+        session = await replicas.here.session("2025-11-25")
+        stream = await replicas.moved(session).get()
+        created = await session.ask("tools/call", name="work", arguments={}, task={})
+        id = (await created.answer())["result"]["task"]["taskId"]
+        replicas.one.go.set()
+        replicas.other.go.set()
+        told: list[dict[str, Any]] = []
+        while not told or told[-1]["method"] != "notifications/tasks/status":
+            told.append(await stream.message())
+        assert (told[-1]["params"]["taskId"], told[-1]["params"]["status"]) == (id, "completed")
+        replicas.one.notify_prompts_changed()
+        assert (await stream.message())["method"] == "notifications/prompts/list_changed", "and it is told once"
+
+
+async def test_a_change_of_a_session_that_is_acknowledged_counts_at_the_other_replica(tmp_path: Path) -> None:
+    """As with workers, whose stores do not wait for the disk: one that does checks for announcements afterwards."""
+    first, second = (SqliteStore(tmp_path / "store.db", durable=False) for _ in range(2))
+    async with workshop(store=first) as (_, here, _), workshop(store=second) as (_, there, _):
+        session = await here.session("2025-11-25")
+        moved = Session(there, session.revision, session.id)
+        for level, kind in [("emergency", JSON), ("debug", EVENTS)] * 5:
+            await (await session.ask("logging/setLevel", level=level)).json()
+            called = await moved.call("log")
+            assert called.kind == kind, "a stream of events if there is a log message, else one value"
+            await called.body()
+
+
+async def test_a_change_of_a_session_is_acknowledged_when_its_announcement_has_come_back(tmp_path: Path) -> None:
+    class LateDelivery(SqliteStore):
+        """A store whose announcements are held back, as of a process that has no time to check for them."""
+
+        arrived = asyncio.Event()
+        deliver = asyncio.Event()
+
+        async def follow(self, log: str, after: int, callback: Callable[[LogEntries], None]) -> Subscription:
+            async def later(entries: LogEntries) -> None:
+                self.arrived.set()
+                await self.deliver.wait()
+                callback(entries)
+
+            tasks: set[asyncio.Task[None]] = set()
+            return await super().follow(log, after, lambda entries: tasks.add(asyncio.create_task(later(entries))))
+
+    store = LateDelivery(tmp_path / "store.db")
+    async with workshop(store=store) as (_, site, app):
+        session = await site.session("2025-11-25")
+        replica = app.router.sessions._replica
+        assert replica is not None
+        answer = asyncio.create_task(session.ask("logging/setLevel", level="error"))
+        await store.arrived.wait()
+        (waiting,) = replica._unheard.values()
+        assert not answer.done() and len(waiting) == 1
+        store.deliver.set()
+        assert "result" in await (await answer).json()
+        assert not replica._unheard
+
+
+async def test_a_change_of_a_session_is_acknowledged_although_nobody_hears_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replica_module, "HEARD_SECONDS", 0.05)
+    async with workshop(store=str(tmp_path / "store.db")) as (_, site, app):
+        session = await site.session("2025-11-25")
+        replica, _ = cut_off(app)
+        assert "result" in await (await session.ask("logging/setLevel", level="error")).json()
+        assert not replica._unheard
+
+
+def cut_off(app: Endpoint) -> tuple[Replica, Callable[[], Awaitable[None]]]:
+    """Let a replica hear no announcements, until it follows them again from where it was."""
+    replica = app.router.sessions._replica
+    assert replica is not None
+    for subscription in replica._subscriptions:
+        subscription.close()
+
+    async def follow_again() -> None:
+        replica._subscriptions = [
+            await replica.store.follow(replica_module._ANNOUNCEMENTS, replica.position, replica._announced)
+        ]
+
+    return replica, follow_again
+
+
+async def announce_many(app: Endpoint, number: int) -> None:
+    """Announce changes of tasks, which concern no session."""
+    replica = app.router.sessions._replica
+    assert replica is not None
+    for index in range(number):
+        replica.announce(TaskChanged(f"{index}"))
+        if index % 40 == 39:
+            await until(lambda: not replica._outbox)
+    await until(lambda: not replica._has_outgoing.is_set())
 
 
 async def test_subscriptions_at_both_replicas_at_once_are_all_kept(tmp_path: Path) -> None:

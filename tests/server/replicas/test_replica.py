@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
-from dovetail.server.replicas.messages import ListChanged, ResourceUpdated, SessionMessage
+from dovetail.server.replicas.messages import ListChanged, ResourceUpdated, SessionMessage, SessionNotification
 from dovetail.server.replicas.replica import MAX_INLINE, Replica
 from dovetail.server.replicas.request_ids import encode_message, owner_of
 from dovetail.storage.sqlite import SqliteStore
@@ -51,6 +51,17 @@ async def test_a_replica_that_joins_later_knows_what_was_announced(tmp_path: Pat
         await until(lambda: other.position == 1)
         async with replicas(tmp_path / "store", 1) as (late,):
             assert list(late.recent) == [(1, ResourceUpdated("file:///a"))]
+
+
+async def test_notifications_that_need_not_be_told_later_are_not_remembered(tmp_path: Path) -> None:
+    async with replicas(tmp_path / "store") as (one, other):
+        heard: list[SessionNotification] = []
+        other.on(SessionNotification, heard.append)
+        sent = [SessionNotification("session", b"{}"), SessionNotification("session", b"{}", kept=False)]
+        for message in sent:
+            one.announce(message)
+        await until(lambda: len(heard) == 2)
+        assert heard == sent and list(other.recent) == [(1, sent[0])]
 
 
 async def test_messages_to_one_replica_arrive_in_order_whatever_their_size(tmp_path: Path) -> None:

@@ -11,9 +11,12 @@ import pytest
 
 from dovetail import Client, Context, Server
 from dovetail.server.core import ServerCore
+from dovetail.server.replicas import replica as replica_module
+from dovetail.server.replicas.messages import TaskChanged
 from dovetail.server.replicas.replica import ALIVE_SECONDS, Replica
 from dovetail.server.replicas.shared_store import SharedStore
 from dovetail.server.tasks import tasks as module
+from dovetail.server.tasks.stored_tasks import handle_of
 from dovetail.storage import SqliteStore
 
 
@@ -114,3 +117,67 @@ async def test_a_process_that_was_cut_off_for_a_while_goes_on_if_nobody_took_its
         one.go_on.set()
         text = (await task.result()).text
         assert text == "one" and ran == ["one first", "one second"]
+
+
+class CountingStore(SqliteStore):
+    """A store that counts how often a process asks whether it is to look for dead ones, and how often it looks."""
+
+    asked = looked = 0
+
+    async def add(self, key: str, value: bytes, ttl: float | None = None) -> bool:
+        self.asked += key == "task-workers-looked-after"
+        return await super().add(key, value, ttl)
+
+    async def members(self, group: str, limit: int) -> list[str]:
+        self.looked += group == "task-workers"
+        return await super().members(group, limit)
+
+
+async def test_one_process_looks_for_dead_ones_on_behalf_of_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "WATCH_SECONDS", 0.01)
+    monkeypatch.setattr(module, "LOOK_SECONDS", 3600.0)
+    stores = [CountingStore(tmp_path / "store.db") for _ in range(3)]
+    processes = [Process(f"{number}", store, []) for number, store in enumerate(stores)]
+    async with contextlib.AsyncExitStack() as stack:
+        for process, store in zip(processes, stores, strict=True):
+            stack.push_async_callback(store.close)
+            await stack.enter_async_context(process.shared.attached(0))
+            assert process.core.tasks.takes_tasks
+        await wait_for(lambda: all(store.asked >= 5 for store in stores))
+        assert sum(store.looked for store in stores) == 1
+        # The next interval belongs to whoever asks first, whether or not the last one is still alive.
+        await stores[0].delete("task-workers-looked-after")
+        await wait_for(lambda: sum(store.looked for store in stores) == 2)
+
+
+async def test_a_task_is_watched_on_after_announcements_were_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever waits for a result at one process hears that the task has ended at another, without a message of it."""
+    monkeypatch.setattr(replica_module, "MAX_ANNOUNCEMENTS", 20)
+    ran: list[str] = []
+    async with two_processes(tmp_path, ran) as (one, other), Client(one.server) as starting:
+        task = await starting.start("work")
+        await wait_for(lambda: one.recorded)
+        seen: list[str] = []
+        assert task.id is not None
+        handle = handle_of(task.id)
+        other.core.tasks.watch(handle, lambda record: seen.append(record.status))
+        for subscription in other.replica._subscriptions:  # pyright: ignore[reportPrivateUsage]
+            subscription.close()
+        one.go_on.set()
+        await task.result()
+        for number in range(40):
+            one.replica.announce(TaskChanged(f"{number}"))
+            if number % 10 == 9:  # fewer than the replica keeps until they are sent
+                await wait_for(lambda: not one.replica._has_outgoing.is_set())  # pyright: ignore[reportPrivateUsage]
+        last = await one.replica.store.last("announcements")
+        assert not seen
+        await other.replica.store.follow(
+            "announcements",
+            other.replica.position,
+            other.replica._announced,  # pyright: ignore[reportPrivateUsage]
+        )
+        await wait_for(lambda: other.replica.position == last and seen == ["completed"])

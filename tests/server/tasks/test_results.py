@@ -21,9 +21,9 @@ class HeldStore(SqliteStore):
         self.holding = asyncio.Event()
         self.release = asyncio.Event()
 
-    async def get(self, name: str) -> bytes | None:
-        value = await super().get(name)
-        if self.hold_after is not None and value is not None and name.startswith("task:"):
+    async def get(self, key: str) -> bytes | None:
+        value = await super().get(key)
+        if self.hold_after is not None and value is not None and key.startswith("task:"):
             self.hold_after -= 1
             if self.hold_after == 0:
                 self.hold_after = None

@@ -8,8 +8,11 @@ from typing import Any, TypeAlias
 import pytest
 
 from dovetail import Client, Context, InputRequired, LocalError, RemoteError, Server, SyncContext, ToolError
-from dovetail.server.tasks import running_places
+from dovetail.server.tasks import methods, running_places
 from dovetail.server.tasks import tasks as tasks_module
+from dovetail.storage import MemoryStore
+from tests.support.http import serving
+from tests.support.raw_http import Site
 from tests.support.waiting import until
 
 Request: TypeAlias = Callable[..., Awaitable[dict[str, Any]]]
@@ -377,3 +380,39 @@ async def test_a_task_of_one_generation_can_be_fetched_by_the_other(created_on: 
 def test_wrong_options_are_refused_at_registration(options: Any, message: str) -> None:
     with pytest.raises(LocalError, match=message):
         Server("t").tool(name="work", **options)(lambda: None)
+
+
+class CountingStore(MemoryStore):
+    """A store that counts the records of tasks that are read."""
+
+    read_tasks = 0
+
+    async def get(self, key: str) -> bytes | None:
+        self.read_tasks += key.startswith("task:")
+        return await super().get(key)
+
+
+async def test_a_page_of_tasks_is_listed_without_reading_the_others_and_has_no_tool_that_is_hidden(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(methods, "PAGE", 3)
+    hidden: set[str] = set()
+    server = Server("t", auth={"a": "ann"}.get, visible=lambda principal, kind, name: name not in hidden)
+    server.tool(lambda: "done", name="shown", task="optional")
+    server.tool(lambda: "done", name="secret", task="optional")
+    store = CountingStore()
+    async with serving(server.asgi(store=store)) as url, Site(url, Authorization="Bearer a") as ann:
+        session = await ann.session("2025-11-25")
+        for number in range(8):
+            tool = "secret" if number % 2 else "shown"
+            await (await session.ask("tools/call", name=tool, arguments={}, task={})).answer()
+        await until(lambda: len(server._core.tasks) == 0)  # pyright: ignore[reportPrivateUsage]
+        hidden.add("secret")
+        listed, cursor = list[str](), dict[str, str]()
+        while not listed or cursor:
+            store.read_tasks = 0
+            page = (await (await session.ask("tasks/list", **cursor)).answer())["result"]
+            assert store.read_tasks <= 3
+            listed += [task["taskId"] for task in page["tasks"]]
+            cursor = {"cursor": page["nextCursor"]} if "nextCursor" in page else {}
+        assert len(set(listed)) == len(listed) == 4

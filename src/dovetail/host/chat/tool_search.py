@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import msgspec
 
 from dovetail.host.catalogue import HostTool
 from dovetail.host.models.delta_assembly import unreadable
 from dovetail.text.sanitize import clean_text
-from dovetail.text.tool_search import CALL, DESCRIBE, FINDERS, SEARCH, search_tools
+from dovetail.text.tool_search import CALL, DESCRIBE, FINDERS, SEARCH, inner_arguments, search_tools
 from dovetail.types.content import ToolUse
 from dovetail.types.tools import Tool
 
@@ -83,15 +83,10 @@ class ToolSearch:
         )
 
     def _inner(self, given: dict[str, Any]) -> Meaning:
-        arguments: object = given.get("arguments") or {}
-        if isinstance(arguments, str):  # models often write an object within an object as its text
-            try:
-                arguments = msgspec.json.decode(arguments)
-            except (msgspec.DecodeError, RecursionError):
-                arguments = None
-        if not isinstance(arguments, dict):
+        arguments = inner_arguments(given.get("arguments"))
+        if arguments is None:
             return LocalResult(f"{CALL} takes an object as `arguments`", is_error=True)
-        return self._call(str(given.get("name", "")), cast("dict[str, Any]", arguments))
+        return self._call(str(given.get("name", "")), arguments)
 
     def _call(self, name: str, arguments: dict[str, Any]) -> Meaning:
         tool = self._tools.get(name)

@@ -16,7 +16,7 @@ import msgspec
 from dovetail.protocol.envelope import SUBSCRIPTION_ID
 from dovetail.protocol.errors import INVALID_PARAMS, ProtocolError
 from dovetail.protocol.lifecycle import ServerLifecycle
-from dovetail.protocol.subscriptions import ListKind, ancestors, covering, includes_list
+from dovetail.protocol.subscriptions import LIST_KINDS, ListKind, ancestors, covering, includes_list
 from dovetail.runtime.call import Call
 from dovetail.transports.base import MessageSink
 from dovetail.types.messages import ListenResult, SubscriptionFilter
@@ -127,6 +127,13 @@ class Subscriptions:
         else:
             self._updated.update(dict.fromkeys(subscribed))
         self._announce_soon()
+
+    def everything_changed(self) -> None:
+        """Note that all lists, and all resources that are subscribed to, may have changed."""
+        for kind in LIST_KINDS:
+            self.list_changed(kind)
+        for uri in list(self._counts):
+            self.resource_updated(uri)
 
     def end(self) -> None:
         """Close every subscription gracefully (2026-07-28 subscriptions, "Graceful Closure")."""

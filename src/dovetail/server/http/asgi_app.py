@@ -211,7 +211,7 @@ class AsgiApp:
             routes["/sse"] = Route(guard.for_methods("GET"), router.legacy_open)
             routes["/messages"] = Route(guard.for_methods("POST"), router.legacy_message)
         for path, handler in self._pages.items():
-            routes[path] = Route(guard.for_methods("GET"), handler)
+            routes[path] = Route(guard.for_pages(), handler)
         return routes
 
     async def _serve_metadata(self, scope: Scope, path: str, receive: Receive, response: HttpResponse) -> None:

@@ -267,17 +267,14 @@ class HttpSession:
 
     def _catch_up(self, replica: Replica) -> None:
         after, recent = self._announced, replica.recent
-        stream, subscriptions = self._standalone, self.state.subscriptions
+        stream = self._standalone
         assert stream is not None
         if not self._registered:
             self._registered = True
             self._core.add_session(self.state)
-        if self._core.replaces_another or (len(recent) == recent.maxlen and recent[0][0] > after + 1):
+        if self._core.replaces_another or replica.complete_after > after:
             # Nobody knows any more what has changed meanwhile.
-            for kind in LIST_KINDS:
-                subscriptions.list_changed(kind)
-            for uri in subscriptions.subscribed:
-                subscriptions.resource_updated(uri)
+            self.state.subscriptions.everything_changed()
         for position, message in recent:
             if position > after:
                 self._tell(message)
@@ -407,11 +404,19 @@ class HttpSession:
             self._tell_missed(self._replica, changed_at, now - before, lists=completed)
 
     def _tell_missed(self, replica: Replica, changed_at: int, added: set[str], *, lists: bool) -> None:
+        subscriptions = self.state.subscriptions
+        if added and replica.complete_after > changed_at:
+            # Updates of them may be among the announcements that are not remembered.
+            for uri in added:
+                subscriptions.resource_updated(uri)
+        if lists and replica.complete_after > self._announced:
+            for kind in LIST_KINDS:
+                subscriptions.list_changed(kind)
         if added or lists:
             for position, message in replica.recent:
                 if isinstance(message, ResourceUpdated):
                     if position > changed_at and covering(added, message.uri):
-                        self.state.subscriptions.resource_updated(message.uri)
+                        subscriptions.resource_updated(message.uri)
                 elif lists and position > self._announced and isinstance(message, ListChanged):
                     self._tell(message)
 

@@ -97,6 +97,7 @@ class Sessions:
             replica.on(SessionMessage, self._answered)
             replica.on(StreamRead, self._read_elsewhere)
             replica.on(StreamResumed, self._resumed_elsewhere)
+            replica.on_gap["sessions"] = self._missed_announcements
 
     def __len__(self) -> int:
         return len(self._live)
@@ -161,7 +162,8 @@ class Sessions:
                 session.refresh(record, decode_session(record))
                 _mark(session, announced)
                 if self._replica is not None and message.method != "notifications/initialized":
-                    self._replica.announce(SessionChanged(session.id, self._replica.id, known))
+                    # The next request of the client may reach a replica that serves the session from its copy.
+                    await self._replica.announce_and_wait(SessionChanged(session.id, self._replica.id, known))
                 return True
             current = await self._store.get(_key(session.id))
             if current is None:
@@ -378,6 +380,15 @@ class Sessions:
         if session.listens:
             # Its client hears of changes here, so that its subscriptions are needed now.
             self._spawn(self._refresh_listening(session))
+
+    def _missed_announcements(self) -> None:
+        """Any session may have been changed or deleted elsewhere; `ServerCore` tells clients of all that they watch."""
+        for id in self._announced:
+            self._tell_reads(SessionChanged(id, ""))
+        for session in self._live.values():
+            session.outdated(0)
+            if session.listens:
+                self._spawn(self._refresh_listening(session))
 
     async def _refresh_listening(self, session: HttpSession) -> None:
         with contextlib.suppress(StoreError):  # it is still stale: its next request reads it

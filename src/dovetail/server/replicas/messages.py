@@ -55,6 +55,8 @@ class SessionNotification(msgspec.Struct, array_like=True, frozen=True, tag=6):
 
     session: str
     line: bytes
+    kept: bool = True
+    """False if a client that opens its stream later need not hear of it."""
 
 
 class ElicitationCompleted(msgspec.Struct, array_like=True, frozen=True, tag=7):

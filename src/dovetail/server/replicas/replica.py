@@ -42,6 +42,9 @@ MAX_ANNOUNCEMENTS = 10_000
 RECENT_ANNOUNCEMENTS = 4000
 """Announcements that a replica remembers, for clients whose stream comes from one that died."""
 
+HEARD_SECONDS = 0.5
+"""Seconds that a change waits at most for its announcement to be heard, before it is acknowledged."""
+
 ANNOUNCEMENT_SECONDS = 86_400.0
 INBOX_SECONDS = 60.0
 MAX_INBOX = 1000
@@ -69,6 +72,10 @@ class Replica:
         """The position of the last announcement that was received."""
         self.recent: deque[tuple[int, Announcement]] = deque(maxlen=RECENT_ANNOUNCEMENTS)
         """Announcements that concern the streams of clients, the newest last."""
+        self.complete_after = 0
+        """The position after which `recent` has all of them."""
+        self.on_gap: dict[str, Callable[[], None]] = {}
+        """Called when announcements were discarded before this replica has read them, by the part of the server."""
         self.unavailable: str | None = None
         """Why the store could not be reached at the last heartbeat; None if it could."""
         self.lapses = 0
@@ -79,6 +86,8 @@ class Replica:
         self._handlers: dict[type, Callable[[Any], None]] = {}
         self._outbox: deque[bytes] = deque(maxlen=MAX_ANNOUNCEMENTS)
         self._has_outgoing = asyncio.Event()
+        self._unheard: dict[bytes, deque[asyncio.Future[None]]] = {}
+        """Those that wait until this replica has received an announcement of its own, by its encoding."""
         self._incoming: asyncio.Queue[bytes] = asyncio.Queue()
         self._subscriptions: list[Subscription] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -140,6 +149,28 @@ class Replica:
             with contextlib.suppress(RuntimeError):  # the loop is closed, and the replica with it
                 self._loop.call_soon_threadsafe(self._queue, line)
 
+    async def announce_and_wait(self, message: Announcement) -> None:
+        """Announce a message, and wait until the others are likely to have it, at most `HEARD_SECONDS`.
+
+        When it has come back to this replica, it is on its way to all others. A store that is slow or away delays it:
+        then it is announced after this has returned.
+        """
+        line, heard = encode(message), self._loop.create_future()
+        waiting = self._unheard.setdefault(line, deque())
+        waiting.append(heard)
+        self._queue(line)
+        try:
+            async with asyncio.timeout(HEARD_SECONDS):
+                await heard
+                await asyncio.sleep(self.store.delivery_seconds)
+        except TimeoutError:
+            logger.debug("An announcement was not heard in time")
+        finally:
+            if heard in waiting:
+                waiting.remove(heard)
+            if not waiting and self._unheard.get(line) is waiting:
+                del self._unheard[line]
+
     async def send(self, to: str, message: ReplicaMessage) -> None:
         """Send a message to one replica; it arrives after those that were sent to it before."""
         line = encode(message)
@@ -166,7 +197,9 @@ class Replica:
     async def _connect(self) -> None:
         if not self._subscriptions:
             last = await self.store.last(_ANNOUNCEMENTS)
-            self._remember(await self.store.read(_ANNOUNCEMENTS, last - RECENT_ANNOUNCEMENTS, RECENT_ANNOUNCEMENTS))
+            earlier = await self.store.read(_ANNOUNCEMENTS, last - RECENT_ANNOUNCEMENTS, RECENT_ANNOUNCEMENTS)
+            self.complete_after = earlier[0][0] - 1 if earlier else last
+            self._remember(earlier)
             self.position = last
             self._subscriptions = [
                 await self.store.follow(_ANNOUNCEMENTS, last, self._announced),
@@ -232,10 +265,18 @@ class Replica:
 
     def _announced(self, entries: LogEntries) -> None:
         for position, line in entries:
-            self.position = position
+            before, self.position = self.position, position
+            if position != before + 1:
+                self.complete_after = position - 1
+                for handler in self.on_gap.values():
+                    self._call(handler, "a gap in the announcements")
             message = self._remember([(position, line)])
             if message is not None:
                 self._handle(message)
+            if waiting := self._unheard.get(line):
+                heard = waiting.popleft()
+                if not heard.done():
+                    heard.set_result(None)
 
     def _remember(self, entries: LogEntries) -> Announcement | None:
         message = None
@@ -246,7 +287,11 @@ class Replica:
                 # A newer version of the server, during an upgrade, may have other messages.
                 logger.debug("An announcement cannot be read")
                 message = None
-            if isinstance(message, (ListChanged, ResourceUpdated, SessionNotification)):
+            if isinstance(message, (ListChanged, ResourceUpdated)) or (
+                isinstance(message, SessionNotification) and message.kept
+            ):
+                if len(self.recent) == RECENT_ANNOUNCEMENTS:
+                    self.complete_after = max(self.complete_after, self.recent[0][0])
                 self.recent.append((position, message))
         return message
 
@@ -280,10 +325,14 @@ class Replica:
     def _handle(self, message: Announcement | ReplicaMessage) -> None:
         handler = self._handlers.get(type(message))
         if handler is not None:
-            try:
-                handler(message)
-            except Exception:
-                logger.exception("Handling %s of another replica failed", type(message).__name__)
+            self._call(lambda: handler(message), f"{type(message).__name__} of another replica")
+
+    def _call(self, handler: Callable[[], None], subject: str) -> None:
+        """Call a handler; one that fails affects no other message."""
+        try:
+            handler()
+        except Exception:
+            logger.exception("Handling %s failed", subject)
 
 
 def _heartbeat(id: str) -> str:

@@ -30,6 +30,7 @@ from dovetail.runtime.serve import Work
 from dovetail.server.context import invocation_of
 from dovetail.server.invocation import Invocation
 from dovetail.server.mrtr.suspended_calls import StillRunning
+from dovetail.server.replicas.messages import SessionNotification
 from dovetail.types.base import PageParams
 from dovetail.types.tasks import TASKS_EXTENSION, TaskParams, TaskStatus
 from dovetail.types.tools import CallToolParams
@@ -111,16 +112,22 @@ def _created(core: ServerCore, call: ServerCall, stored: StoredTask) -> bytes:
 
 
 def _notify_of_changes(core: ServerCore, call: ServerCall, stored: StoredTask) -> None:
-    """Notify the session that created a task of its status, as long as it is connected here (2025-11-25)."""
-    connection, seen = call.connection, stored.record.status
+    """Notify the session that created a task of its status, as long as this process knows the session (2025-11-25)."""
+    connection, session, seen = call.connection, call.session.id, stored.record.status
     if connection is None or not call.session.keeps_state:
         return
+    # The stream of a session over HTTP may be at another replica.
+    replica = None if session is None else core.tasks.replica
 
     def changed(record: TaskRecord) -> None:
         nonlocal seen
         if record.status != seen and connection.gone is None:
             seen = record.status
-            connection.send(codec.notification("notifications/tasks/status", codec.encode(core_fields(record))))
+            line = codec.notification("notifications/tasks/status", codec.encode(core_fields(record)))
+            if replica is None or session is None:
+                connection.send(line)
+            else:
+                replica.announce(SessionNotification(session, line, kept=False))
         if record.is_ended or connection.gone is not None:
             unwatch()
 
@@ -193,11 +200,13 @@ def list_tasks(core: ServerCore, call: ServerCall, params: PageParams) -> Work:
         principal = call.terms.principal
         if core.auth is None or principal is None:
             raise ProtocolError(METHOD_NOT_FOUND, "Tasks are listed only where callers are authenticated")
-        records = await core.tasks.list(principal)
+        # By handle and not by age, which only the records tell: those of other pages need not be read.
+        handles = await core.tasks.stored.handles_of(principal)
         if core.stored_keys is not None:
             await core.stored_keys.prepare()
-        part, following = core.pager.page("tasks/list", [record.id for record in records], params.cursor, PAGE)
-        result: dict[str, Any] = {"tasks": [core_fields(record) for record in records[part]]}
+        part, following = core.pager.page("tasks/list", handles, params.cursor, PAGE)
+        records = await core.tasks.find_all(handles[part], principal)
+        result: dict[str, Any] = {"tasks": [core_fields(record) for record in records]}
         if following is not None:
             result["nextCursor"] = following
         return codec.encode(result)
@@ -223,12 +232,14 @@ async def _result(core: ServerCore, call: ServerCall, id: str) -> bytes:
 
     def watch(latest: TaskRecord) -> None:
         nonlocal record
-        record = latest
-        changed.set()
+        if latest.version >= record.version:
+            record = latest
+            changed.set()
 
     unwatch = tasks.watch(handle_of(id), watch)
     try:
-        record = (await tasks.find(id, principal)).record
+        # What was read may be older than what was announced meanwhile.
+        watch((await tasks.find(id, principal)).record)
         while not record.is_ended:
             changed.clear()
             for key in asked.keys() - record.questions.keys():

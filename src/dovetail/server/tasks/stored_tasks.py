@@ -25,6 +25,7 @@ MAX_WORKERS = 10_000
 
 _QUEUE = "task-queue"
 _WORKERS = "task-workers"
+_LOOK = "task-workers-looked-after"
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(TaskRecord).decode
@@ -156,6 +157,10 @@ class StoredTasks:
     async def remove_worker(self, worker: str) -> None:
         """A process runs no tasks any more."""
         await self._store.leave(_WORKERS, worker)
+
+    async def is_first_to_look(self, seconds: float) -> bool:
+        """True for one process in so many seconds: it looks whether others have died, for all of them."""
+        return await self._store.add(_LOOK, b"", seconds)
 
     async def workers(self) -> list[str]:
         """All processes that run tasks, or did when they died."""

@@ -12,7 +12,7 @@ import contextlib
 import logging
 import os
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dovetail.protocol.client_address import client_text
@@ -43,12 +43,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("dovetail")
 
-MAX_WAITING_TASKS = 1000
+MAX_WAITING_TASKS = 200
 """Tasks whose handlers wait for answers in memory; above it the oldest of the client with the most is released, and
 begun from its journal when the answers come."""
 
 WATCH_SECONDS = 2.0
 """Seconds between two looks at the queue, and at the heartbeats of other workers."""
+
+LOOK_SECONDS = 0.75 * WATCH_SECONDS
+"""Seconds for which no other process looks at the heartbeats of workers after one has: less than the time between two
+looks, so that the one that has looked last does not find its own entry there."""
 
 RENEW_SECONDS = WORKING_SECONDS / 4
 """Seconds between two looks at running tasks that would expire unless they are renewed."""
@@ -111,6 +115,7 @@ class Tasks:
 
         self.replica, self.worker, self._lapses = replica, replica.id, replica.lapses
         replica.on(TaskChanged, lambda message: self._announced(message.handle, message.queued))
+        replica.on_gap["tasks"] = self._missed_announcements
         self.stored = StoredTasks(replica.store, SealedValues(self.core), self.stored.clock)
         self._looking = asyncio.create_task(self._look_after_others(), name="dovetail-tasks")
 
@@ -172,11 +177,12 @@ class Tasks:
             return await self.find(id, principal)
         return stored
 
-    async def list(self, principal: str) -> list[TaskRecord]:
-        """The tasks of a principal, the oldest first."""
-        found = [await self.stored.find(handle) for handle in await self.stored.handles_of(principal)]
+    async def find_all(self, handles: Iterable[str], principal: str) -> list[TaskRecord]:
+        """Those of some tasks that still exist and that a principal may see, the oldest first."""
+        found = [await self.stored.find(handle) for handle in handles]
         records = [stored.record for stored in found if stored is not None]
-        return sorted(records, key=lambda record: (record.created, record.id))
+        visible = [record for record in records if self.core.shows(principal, "tool", record.tool)]
+        return sorted(visible, key=lambda record: (record.created, record.id))
 
     async def update(self, id: str, principal: str | None, responses: dict[str, Any]) -> None:
         """Give a task answers to its open questions; answers to anything else are ignored."""
@@ -423,10 +429,16 @@ class Tasks:
         if queued:
             self._queue.look_soon()
 
-    async def _reload(self, handle: str) -> None:
-        stored = await self.stored.find(handle)
-        if stored is not None:
-            self._changed(handle, stored)
+    def _missed_announcements(self) -> None:
+        """Any task that is watched or runs here may have been changed elsewhere."""
+        if not self._stopping:
+            self.spawn(self._reload(*{*self._watchers, *self._runs}))
+
+    async def _reload(self, *handles: str) -> None:
+        for handle in handles:
+            stored = await self.stored.find(handle)
+            if stored is not None:
+                self._changed(handle, stored)
 
     async def _finish(self, record: TaskRecord, worker: str) -> None:
         try:
@@ -505,7 +517,8 @@ class Tasks:
             try:
                 await self._stop_lost_runs(replica)
                 # Right after this process was cut off from the store, others may have been too, and live.
-                if self.loop.time() >= replica.lapsed + ALIVE_SECONDS:
+                settled = self.loop.time() >= replica.lapsed + ALIVE_SECONDS
+                if settled and await self.stored.is_first_to_look(LOOK_SECONDS):
                     for worker in await self.stored.workers():
                         if worker != self.worker and not await self.is_worker_alive(worker):
                             await self._take_over(worker)

@@ -56,6 +56,11 @@ class RedisStore:
         """True: other processes may use the same store."""
         return True
 
+    @property
+    def delivery_seconds(self) -> float:
+        """None: Redis sends to all followers at once."""
+        return 0.0
+
     async def get(self, key: str) -> bytes | None:
         """The value of a key, or None."""
         name = self._entry + key.encode()
