@@ -131,6 +131,7 @@ gateway-matrix: .venv/.ready .peers/mcp/.ready .peers/mcp1/.ready .peers/node/.r
 	@$(PY) -m tests.gateway.matrix $(MATRIX)
 
 bench: .venv/.ready .peers/mcp/.ready .peers/node/.ready .peers/dovetail_http/.ready
+bench: .peers/fastmcp3/.ready .peers/mcp_proxy/.ready
 	@$(PY) -m bench $(BENCH)
 
 call-path: .venv/.ready
@@ -180,6 +181,11 @@ clean:
 .peers/fastmcp3/.ready: .ci/venv Makefile
 	@echo "== setting up FastMCP, third major version (once)"
 	@$(INSTALL) .peers/fastmcp3 'fastmcp>=3.4,<4'
+	@touch $@
+
+.peers/mcp_proxy/.ready: .ci/venv Makefile
+	@echo "== setting up mcp-proxy (once)"
+	@$(INSTALL) .peers/mcp_proxy mcp-proxy
 	@touch $@
 
 # Published servers, which the tests migrate with `dovetail migrate`, and what Dovetail itself needs; exact versions,

@@ -22,6 +22,7 @@ SOURCE = ROOT / "src" / "dovetail"
 
 PURPOSES = {
     "cli": "the dovetail command",
+    "gateway": "many servers behind one endpoint",
     "host": "many servers, approvals, chat",
     "testing": "fixtures, transcripts, snapshots",
     "policy": "rules, approvals, lockfile, audit log",

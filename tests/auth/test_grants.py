@@ -172,6 +172,34 @@ def test_another_token_than_the_assertion(answer: dict[str, Any]) -> None:
         run(grants.identity_assertion(means(SECRET), "t", audience="x", resource=RESOURCE), answer)
 
 
+EXCHANGED = {**GOOD, "issued_token_type": grants.ACCESS_TOKEN}
+
+
+def test_the_token_of_a_caller_is_exchanged_for_another() -> None:
+    flow = grants.token_exchange(means(SECRET), "theirs", RESOURCE, ("a",), audience="notes")
+    result, fields = run(flow, EXCHANGED)
+    assert result.access_token == GOOD["access_token"]
+    assert fields == {
+        "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
+        "requested_token_type": "urn:ietf:params:oauth:token-type:access_token",
+        "audience": "notes",
+        "resource": RESOURCE,
+        "scope": "a",
+        "subject_token": "theirs",
+        "subject_token_type": "urn:ietf:params:oauth:token-type:access_token",
+        "client_id": "me",
+        "client_secret": "s",
+    }
+
+
+@pytest.mark.parametrize(
+    "answer", [GOOD, {**EXCHANGED, "issued_token_type": grants.ID_TOKEN}, {**EXCHANGED, "access_token": "theirs"}]
+)
+def test_an_exchange_gives_an_access_token_and_not_the_one_that_was_given(answer: dict[str, Any]) -> None:
+    with pytest.raises(Untrusted):
+        run(grants.token_exchange(means(SECRET), "theirs", RESOURCE), answer)
+
+
 def test_a_token_is_revoked() -> None:
     web = Web({ISSUER + "/revoke": OAuthResponse(200)})
     assert web.run(grants.revoke(means(SECRET), "r", "refresh_token"))

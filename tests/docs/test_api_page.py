@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from dovetail import Client, Context, Handles, Host, HttpOptions, Param, Server, SyncContext
+from dovetail import Client, Context, Gateway, Handles, Host, HttpOptions, Param, Server, SyncContext
+from dovetail.gateway import Profile, ServerSettings
+from dovetail.gateway.gateway import GatewayOptions
 from dovetail.server.features.prompts import PromptOptions
 from dovetail.server.features.resources import ResourceOptions
 from dovetail.server.features.tools import ToolOptions
@@ -21,15 +23,24 @@ OPTIONS: dict[str, Callable[..., Any]] = {
     "Host": Host,
     "HttpOptions": HttpOptions,
     "Param": Param,
+    "Gateway": Gateway,
+    "ServerSettings": ServerSettings,
+    "Profile": Profile,
     "Options of handles": Server("s").handles,
 }
-TYPED = {"Options of tools": ToolOptions, "Options of resources": ResourceOptions, "Options of prompts": PromptOptions}
+TYPED = {
+    "Options of tools": ToolOptions,
+    "Options of resources": ResourceOptions,
+    "Options of prompts": PromptOptions,
+    "Options of gateways": GatewayOptions,
+}
 MEMBERS: dict[str, type] = {
     "Methods of Server": Server,
     "Handles": Handles,
     "Context": Context,
     "Methods of Client": Client,
     "Methods of Host": Host,
+    "Methods of Gateway": Gateway,
 }
 
 
@@ -48,7 +59,8 @@ def named(heading: str) -> list[str]:
 
 @pytest.mark.parametrize("heading", OPTIONS)
 def test_every_option_is_listed_with_its_default(heading: str) -> None:
-    parameters = inspect.signature(OPTIONS[heading]).parameters
+    found = inspect.signature(OPTIONS[heading]).parameters
+    parameters = {name: each for name, each in found.items() if each.kind is not each.VAR_KEYWORD}
     listed = {row[0].strip("`"): row[1] for row in rows(heading)}
     assert list(listed) == list(parameters)
     for name, parameter in parameters.items():

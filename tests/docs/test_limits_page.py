@@ -11,9 +11,23 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 ROW = re.compile(r"^\| (.+?) \| ([\d,.]+) \|.*\| `([\w.]+):([\w.]+)` \|$", re.MULTILINE)
 ROWS = ROW.findall((ROOT / "docs" / "limits.md").read_text())
-PACKAGES = ("protocol", "transports", "runtime", "server", "client", "wire", "schema", "uri_template")
+PACKAGES = (
+    *("protocol", "transports", "runtime", "server", "client", "wire", "schema", "uri_template"),
+    *("auth", "policy", "config", "host", "gateway"),
+)
 
 INTERNAL = {
+    "gateway.access:MAX_DIGESTS": "a small cache",
+    "gateway.core:MAX_LISTINGS": "a cache",
+    "gateway.core:MAX_PAGES": "a small cache",
+    "gateway.quarantine:MAX_REVIEWS": "a small cache",
+    "auth.authorization_code:MAX_FIELDS": "covered by the length of the response",
+    "auth.challenge:MAX_CHALLENGES": "covered by the length of the header",
+    "auth.challenge:MAX_PARAMETERS": "the same",
+    "auth.dpop:MAX_NONCE": "part of the login",
+    "auth.errors:MAX_TEXT": "how much of an error is shown",
+    "auth.jwt:MAX_TOKEN": "the same as that of the verifiers",
+    "auth.tokens:MAX_SECONDS": "a lifetime that no token reaches",
     "client.auth.browser_login:MAX_HEAD": "the page that a login returns to, on loopback",
     "client.auth.browser_login:MAX_OPEN": "the same",
     "client.auth.oauth:MAX_DEMANDS": "scopes of one server",
@@ -24,7 +38,20 @@ INTERNAL = {
     "client.negotiation:MAX_ERAS": "a small cache",
     "client.output_validation:MAX_VALIDATORS": "a small cache",
     "client.url_elicitation:MAX_COMPLETED": "a small cache",
+    "host.catalogue:MAX_COMMAND": "the name of a command, which is shortened",
+    "host.models.errors:MAX_WORDS": "how much of an error is shown",
+    "host.models.tool_names:MAX_NAME": "the names that providers accept",
+    "policy.audit.files:MAX_OPENING": "the first line of a log, which we write",
+    "policy.audit.group_commit:MAX_GROUP": "how many records are written together",
+    "policy.audit.log:MAX_FIELDS": "a small cache",
+    "policy.audit.log:MAX_FIELDS_TEXT": "the same",
+    "policy.audit.redact_record:MAX_NAME": "part of the characters of a record",
+    "policy.audit.verify:MAX_LINE": "no record is that long",
+    "policy.definitions:MAX_COMPARED": "how a change is shown",
+    "policy.inspection.inspector:MAX_CONCERNS": "how many concerns are shown",
+    "policy.rules:MAX_SUBJECTS": "a small cache",
     "protocol.key_periods:MAX_SEALED_SECONDS": "the longest ttl of a task, for its key",
+    "protocol.names:MAX_NAME": "the name of a tool with its server, which is shortened",
     "protocol.peer:MAX_NOT_WAITING": "room for pings above the limit of requests",
     "runtime.oauth_http:MAX_REDIRECTS": "part of the login",
     "schema.cost:MAX_CHAIN": "how the cost of a schema is counted",

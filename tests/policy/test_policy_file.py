@@ -6,7 +6,7 @@ import pytest
 
 from dovetail.policy.actions import Action
 from dovetail.policy.conditions import Equals, Like, OneOf, Outside, Under
-from dovetail.policy.policy_file import build_policy, load_project_rules, load_rules, read_rules
+from dovetail.policy.policy_file import build_policy, load_policy, load_project_rules, load_rules, read_rules
 from dovetail.policy.rules import Policy, Rule
 from dovetail.protocol.errors import LocalError
 
@@ -152,3 +152,20 @@ def test_rules_of_a_program(tmp_path: Path) -> None:
     assert read_rules({"rules": [rule, {"verdict": "ask", "tool": "y"}]})[1].origin == "code"
     with pytest.raises(LocalError, match="code: rule 2: Expected `object`, got `str`"):
         read_rules({"rules": [rule, "no"]})
+
+
+def test_a_rule_in_a_file_names_principals_and_groups(tmp_path: Path) -> None:
+    rules = ('verdict = "deny"\nnot_group = ["ops", "admins"]', 'verdict = "allow"\nprincipal = "ann"')
+    path = written(tmp_path, "".join(f"[[rules]]\n{rule}\n" for rule in rules))
+    assert load_rules(path) == (
+        Rule("deny", not_group=("ops", "admins"), origin=f"{path}:1"),
+        Rule("allow", principal="ann", origin=f"{path}:4"),
+    )
+    assert "name the `group` that may" in complaint(tmp_path, '[[rules]]\nverdict = "allow"\nnot_group = "x"\n')
+
+
+def test_a_policy_of_one_file_needs_the_file(tmp_path: Path) -> None:
+    origins = [rule.origin for rule in load_policy(written(tmp_path, TEXT)).rules]
+    assert origins == ["policy.toml:2", "policy.toml:8", "policy.toml:13"]
+    with pytest.raises(LocalError, match="no policy file"):
+        load_policy(tmp_path / "other.toml")

@@ -133,6 +133,51 @@ class TestOrder:
             policy.rules = ()  # pyright: ignore[reportAttributeAccessIssue]
 
 
+def by(principal: str | None, *groups: str) -> Action:
+    return call(principal=principal, groups=frozenset(groups))
+
+
+class TestCallers:
+    def test_principals_and_groups_by_pattern(self) -> None:
+        assert verdict(by("ann"), Rule("allow", principal="an*")) == "allow"
+        assert verdict(by("bob"), Rule("allow", principal="an*")) == "ask"
+        assert verdict(by("bob"), Rule("allow", principal=("ann", "bob"))) == "allow"
+        assert verdict(by("bob", "ops-eu", "staff"), Rule("allow", group="ops-*")) == "allow"
+        assert verdict(by("bob", "staff"), Rule("allow", group=("ops", "admins"))) == "ask"
+
+    def test_both_must_match(self) -> None:
+        rule = Rule("allow", principal="ann", group="ops")
+        assert [verdict(action, rule) for action in (by("ann", "ops"), by("ann"), by("bob", "ops"))] == [
+            *("allow", "ask", "ask"),
+        ]
+
+    def test_nobody_is_no_principal_and_in_no_group(self) -> None:
+        for rule in (Rule("allow", principal="*"), Rule("allow", group="*")):
+            assert verdict(by(None), rule) == "ask"
+
+    def test_who_is_not_in_a_group_is_denied_also_where_groups_are_not_known(self) -> None:
+        rules = (Rule("deny", not_group=("ops", "admins")), Rule("allow", tool="*"))
+        assert verdict(by("ann", "ops"), *rules) == "allow"
+        for action in (by("bob", "staff"), by("cy"), by(None)):
+            assert verdict(action, *rules) == "deny"
+
+    def test_one_caller_does_not_get_what_was_remembered_for_another(self) -> None:
+        policy = Policy([Rule("allow", principal="ann"), Rule("deny", group="guests")])
+        for _ in range(2):
+            said = [policy.decide(action).verdict for action in (by("ann"), by("bob"), by("ann", "guests"))]
+            assert said == ["allow", "ask", "deny"]
+
+    def test_a_rule_that_allows_names_who_may(self) -> None:
+        with pytest.raises(LocalError, match="name the `group` that may"):
+            Rule("allow", not_group="guests")
+
+    def test_always_denied_is_what_no_arguments_change(self) -> None:
+        policy = Policy([Rule("deny", tool="a", principal="bob"), Rule("deny", tool="b", arguments={"x": Equals(1)})])
+        assert policy.always_denies(call("a", principal="bob"))
+        assert not policy.always_denies(call("a", principal="ann"))
+        assert not policy.always_denies(call("b", arguments={"x": 1}))
+
+
 class TestAnnotations:
     @pytest.mark.parametrize("hint", HINTS)
     def test_a_trusted_server_is_believed(self, hint: str) -> None:
@@ -181,6 +226,10 @@ class TestAnnotations:
             'deny tool x of any server if n is one of 1, 2 and to is like "*@evil" and p is not under /a (code)',
         ),
         (Rule("deny", kind="resource", name="file:*"), "deny resource file:* of any server (code)"),
+        (
+            Rule("ask", server="git", principal=("ann", "bob"), not_group="ops"),
+            "ask about any tool of git if the caller is ann or bob and the caller is not in the group ops (code)",
+        ),
     ],
 )
 def test_a_rule_says_itself(rule: Rule, words: str) -> None:

@@ -23,6 +23,8 @@ JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
 ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
 ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"
+ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"
+JWT = "urn:ietf:params:oauth:token-type:jwt"
 
 
 class TokenRequestContext(msgspec.Struct, frozen=True):
@@ -96,6 +98,33 @@ def identity_assertion(
     if tokens.issued_token_type != ID_JAG:
         raise Untrusted(f"{printable(context.server.issuer)} issued another type of token than requested")
     return tokens.access_token
+
+
+def token_exchange(
+    context: TokenRequestContext,
+    subject_token: str,
+    resource: str,
+    scope: Iterable[str] = (),
+    *,
+    audience: str | None = None,
+) -> Flow[Tokens]:
+    """Exchange the access token of a caller for one that is for another resource, in the name of the same subject.
+
+    RFC 8693, section 2. The issued token is never the one that was given, which is for us only.
+    """
+    fields = [
+        ("grant_type", TOKEN_EXCHANGE),
+        ("subject_token", subject_token),
+        ("subject_token_type", ACCESS_TOKEN),
+        ("requested_token_type", ACCESS_TOKEN),
+        *([("audience", audience)] if audience is not None else []),
+    ]
+    tokens = yield from _token(context, fields, resource, scope)
+    if tokens.issued_token_type not in (ACCESS_TOKEN, JWT):
+        raise Untrusted(f"{printable(context.server.issuer)} issued another type of token than requested")
+    if tokens.access_token == subject_token:
+        raise Untrusted(f"{printable(context.server.issuer)} returned the token that it was to exchange")
+    return tokens
 
 
 def revoke(context: TokenRequestContext, token: str, hint: str) -> Flow[bool]:

@@ -12,15 +12,17 @@ from dovetail import lazily
 
 if TYPE_CHECKING:
     from .gateway import Gateway
-    from .settings import Profile, ServerSettings
+    from .settings import Credentials, Profile, SearchLimits, ServerSettings
 
-__all__ = ["Gateway", "Profile", "ServerSettings"]
+__all__ = ["Credentials", "Gateway", "Profile", "SearchLimits", "ServerSettings"]
 
 __getattr__ = lazily(
     __name__,
     {
+        "Credentials": "gateway.settings",
         "Gateway": "gateway.gateway",
         "Profile": "gateway.settings",
+        "SearchLimits": "gateway.settings",
         "ServerSettings": "gateway.settings",
     },
 )

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import functools
+from collections.abc import MutableMapping
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import msgspec
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 
 MAX_VIEWS = 1000
 """Views that are served at paths of their own."""
+
+_RESOURCE_METADATA = "/.well-known/oauth-protected-resource"
+"""Stands before the path of a view in the URL of its protected resource metadata (RFC 9728, section 3.1)."""
 
 
 class GatewayApp:
@@ -45,13 +50,18 @@ class GatewayApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, one WebSocket, or the lifespan."""
         if scope["type"] == "lifespan":
-            await self._main(scope, receive, send)
-            await self._close_views(0)
-            await self._state.close()
+            await self._main(scope, receive, functools.partial(self._send_lifespan, send))
             return
         self._state.start()
         view = self._view_of(scope)
         await (self._main if view is None else view)(scope, receive, send)
+
+    async def _send_lifespan(self, send: Send, message: MutableMapping[str, Any]) -> None:
+        """Close the views and all connections before the host is told that the shutdown is complete."""
+        if message["type"] == "lifespan.shutdown.complete":
+            await self._close_views(0)
+            await self._state.close()
+        await send(message)
 
     def stop(self, grace: float = 5.0) -> None:
         """Accept nothing new; calls have the grace period to finish."""
@@ -71,6 +81,8 @@ class GatewayApp:
         path: str = scope["path"]
         root: str = scope.get("root_path", "")
         path = path[len(root) :] if root and path.startswith(root) else path
+        if path.startswith(_RESOURCE_METADATA + self._below):
+            path = path.removeprefix(_RESOURCE_METADATA)
         if not path.startswith(self._below):
             return None
         kind, _, rest = path[len(self._below) :].partition("/")
@@ -82,8 +94,13 @@ class GatewayApp:
         if found is None:
             if len(self._views) >= MAX_VIEWS:
                 return None
+            resource = self._settings.resource
             settings = msgspec.structs.replace(
-                self._settings, path=f"{self._below}{kind}/{name}", health=None, legacy_sse=False
+                self._settings,
+                path=f"{self._below}{kind}/{name}",
+                resource=None if resource is None else f"{resource.rstrip('/')}/{kind}/{name}",
+                health=None,
+                legacy_sse=False,
             )
             found = self._views[view] = AsgiApp(self._state.view(view), settings, self._host, ephemeral=self._ephemeral)
         return found

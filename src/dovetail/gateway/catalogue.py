@@ -14,7 +14,7 @@ from urllib.parse import quote
 import msgspec
 
 from dovetail.protocol.bridge import rewrite_ui_meta
-from dovetail.protocol.names import header_paths, tool_name
+from dovetail.protocol.names import MAX_NAME, header_paths, tool_name
 from dovetail.types.prompts import Prompt
 from dovetail.types.resources import Resource, ResourceTemplate
 from dovetail.types.tools import Tool, ToolExecution
@@ -24,6 +24,9 @@ from .connection import Offers
 
 URI_PREFIX = "gateway:"
 """Begins the URI of a resource whose own URI does not say which server it belongs to: `gateway:notes:file:///a`."""
+
+_HASH_LENGTH = len(tool_name("", "")) - len("__")
+"""The characters that `tool_name` adds to a name that would not be clear without a hash."""
 
 T = TypeVar("T", Tool, Prompt)
 
@@ -166,6 +169,20 @@ class Catalogue:
 
     def _rewrite_ui(self, server: str, definition: Tool) -> dict[str, Any] | None:
         return rewrite_ui_meta(definition.meta, lambda uri: self.shown_uri(server, uri))
+
+
+def may_be_of(server: str, name: str) -> bool:
+    """True if a tool or prompt of this server could have this name for clients; for some others it may be true too."""
+    plain, shown = f"{server}__", tool_name(server, "x")
+    start = plain if shown == f"{plain}x" else shown[:-_HASH_LENGTH].removesuffix("x")
+    return name.startswith(start[: MAX_NAME - _HASH_LENGTH])
+
+
+def named_server(uri: str, servers: Iterable[str]) -> str | None:
+    """The server that a URI of the gateway names."""
+    if not uri.startswith(URI_PREFIX):
+        return None
+    return next((server for server in servers if uri.startswith(_prefixed_uri(server, ""))), None)
 
 
 def _prefixed_uri(server: str, uri: str) -> str:

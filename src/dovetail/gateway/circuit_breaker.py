@@ -12,6 +12,9 @@ FIRST_PAUSE = 1.0
 MAX_PAUSE = 60.0
 """Seconds for which no request is sent after a failure; they double with each further one."""
 
+PROBE_SECONDS = 30.0
+"""Seconds after which another probe is sent if the last one has no outcome, as if it was cancelled."""
+
 MAX_TIMEOUTS = 5
 """Requests in a row without an answer after which a server that is connected counts as failed."""
 
@@ -36,6 +39,8 @@ TRANSITIONS: dict[tuple[State, Event], State] = {
     (State.CLOSED, Event.SUCCEEDED): State.CLOSED,
     (State.CLOSED, Event.FAILED): State.OPEN,
     (State.OPEN, Event.PROBED): State.HALF_OPEN,
+    # The probe before has no outcome, because whoever sent it has cancelled it.
+    (State.HALF_OPEN, Event.PROBED): State.HALF_OPEN,
     # Requests that were sent before the failure may still end, in either way.
     (State.OPEN, Event.SUCCEEDED): State.CLOSED,
     (State.OPEN, Event.FAILED): State.OPEN,
@@ -66,10 +71,16 @@ class CircuitBreaker:
         """The refusal of a request; None if it may be sent, which makes it the probe if the breaker was open."""
         if self.state is State.CLOSED:
             return None
-        if self.state is State.OPEN and now >= self._until:
+        if now >= self._until:
             self.state = TRANSITIONS[self.state, Event.PROBED]
+            self._until = now + PROBE_SECONDS
             return None
         return Refused(self.reason or "it failed", max(self._until - now, 0.0))
+
+    def abandoned(self) -> None:
+        """The probe was given up without an outcome: the next request is one."""
+        if self.state is State.HALF_OPEN:
+            self._until = 0.0
 
     def succeeded(self) -> None:
         """The server works."""

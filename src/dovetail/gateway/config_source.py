@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import logging
 import os
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("dovetail")
 
+POLL_SECONDS = 1.0
+"""Seconds between two looks at the files."""
+
 _SERVER_TABLES = ("mcpServers", "servers", "mcp_servers", "context_servers", "extensions")
 
 
@@ -32,10 +36,16 @@ class ConfigSource:
         self._watch = ConfigWatch(*paths)
         self._paths = [os.path.abspath(path) for path in paths]
         self._launches = launches
+        self._stamps = self._read_stamps()
         for warning in self._watch.config.warnings:
             logger.warning("%s", warning)
         if trust:
             launches.trust(self._watch.config.entries)
+
+    @property
+    def folder(self) -> str:
+        """The folder of the first file, which paths in the settings start from."""
+        return os.path.dirname(self._paths[0])
 
     def settings(self) -> GatewaySettings:
         """The settings of the gateway, from the first file that has any."""
@@ -56,18 +66,36 @@ class ConfigSource:
 
     async def changes(self) -> AsyncGenerator[Mapping[str, ServerDefinition]]:
         """The servers, each time that the files have changed."""
-        async for change in self._watch.changes():
-            for warning in change.warnings:
+        while True:
+            # In a thread, since a file may be large or on a drive that is slow.
+            change = await asyncio.to_thread(self._watch.check)
+            known, self._stamps = self._stamps, await asyncio.to_thread(self._read_stamps)
+            if change is None and self._stamps == known:
+                await asyncio.sleep(POLL_SECONDS)
+                continue
+            for warning in () if change is None else change.warnings:
                 logger.warning("%s", warning)
             try:
                 yield self.servers()
             except LocalError as problem:
                 logger.warning("%s; the settings from before still count", problem)
 
+    def _read_stamps(self) -> list[tuple[int, int] | None]:
+        """What is another for each file after a change, also for one of settings, which is none of a launch."""
+        stamps: list[tuple[int, int] | None] = []
+        for path in self._paths:
+            try:
+                status = os.stat(path)
+                stamps.append((status.st_mtime_ns, status.st_ino))
+            except OSError:
+                stamps.append(None)
+        return stamps
+
     def _definition(self, entry: ServerEntry, values: Mapping[str, Any]) -> ServerDefinition:
         settings: ServerSettings = server_settings(values, str(entry.origin))
         return ServerDefinition(
             make_target=functools.partial(self._launches.target, entry),
+            fill_secret=functools.partial(self._launches.fill_secret, entry, self._watch.config.inputs),
             settings=settings,
             identity=(entry.key, entry.spec, entry.problem),
         )

@@ -35,7 +35,7 @@ from .relayed_requests import RelayedRequests
 if TYPE_CHECKING:
     from dovetail.client.targets.contract import ServerTarget
     from dovetail.runtime.pending_requests import OnProgress
-    from dovetail.server.session import Session
+    from dovetail.server.session import ServerCall, Session
 
     from .settings import ServerSettings
 
@@ -67,6 +67,16 @@ class _Subscription(msgspec.Struct, eq=False):
     subscribers: dict[Session, str]
 
 
+def _question_tasks(capabilities: ClientCapabilities) -> dict[str, Any] | None:
+    """The questions that a server of 2025-11-25 may send as tasks: the gateway keeps them, and asks as always."""
+    requests: dict[str, Any] = {}
+    if capabilities.elicitation is not None:
+        requests["elicitation"] = {"create": {}}
+    if capabilities.sampling is not None:
+        requests["sampling"] = {"createMessage": {}}
+    return {"list": {}, "cancel": {}, "requests": requests} if requests else None
+
+
 class UpstreamConnection(ClientConnection):
     """Forwards requests to a server, relays what it asks and reports, and knows what it offers."""
 
@@ -81,7 +91,9 @@ class UpstreamConnection(ClientConnection):
         shared: bool,
     ) -> None:
         self.relayed = RelayedRequests(capabilities, shared=shared)
-        declared = msgspec.structs.replace(capabilities, extensions={TASKS_EXTENSION: {}})
+        declared = msgspec.structs.replace(
+            capabilities, extensions={TASKS_EXTENSION: {}}, tasks=_question_tasks(capabilities)
+        )
         options = ConnectOptions(info=info, capabilities=declared, timeout=settings.connect_seconds, raw_results=True)
         tasks = Extension(id=TASKS_EXTENSION, result_types=frozenset({"task"}))
         super().__init__(target, options, self.relayed, Extensions([tasks]), None, list_limits=ListLimits())
@@ -212,6 +224,11 @@ class UpstreamConnection(ClientConnection):
         self._log_level = level
         await self._send_log_level(level)
 
+    @property
+    def known_offers(self) -> Offers | None:
+        """What the server offers, if that is known."""
+        return self._offers
+
     async def offers(self) -> Offers:
         """What the server offers now; fetched when it is first needed and after it has changed."""
         if self._offers is not None:
@@ -222,9 +239,16 @@ class UpstreamConnection(ClientConnection):
         return await asyncio.shield(self._fetching)
 
     def _fetched(self, task: asyncio.Task[Offers]) -> None:
+        failed = task.cancelled() or task.exception() is not None
+        if self._fetching is not task:
+            return  # something has changed since it was begun
         self._fetching = None
-        if not task.cancelled() and task.exception() is None:
+        if not failed:
             self._offers = task.result()
+
+    def forget_offers(self) -> None:
+        """Something has changed: what is being fetched now may not have it yet, and is not kept."""
+        self._offers = self._fetching = None
 
     async def _fetch(self) -> Offers:
         self.busy += 1
@@ -308,15 +332,30 @@ class UpstreamConnection(ClientConnection):
                 call.connection.notify(method, params)
 
     def _list_changed(self, kind: ListKind) -> None:
-        self._offers = None
+        self.forget_offers()
         self._on_list_changed(kind)
 
     def _log_message(self, params: dict[str, Any]) -> None:
         """Pass a log message on to the client whose call is in progress, if it wants messages of this level."""
         invocation, level = self.relayed.newest_of_one_client, params.get("level")
-        if invocation is None or level not in LEVELS:
+        call = self._last_call_of_session() if invocation is None else invocation.call
+        if call is None or level not in LEVELS:
             return
-        call = invocation.call
         wanted = wanted_level(call)
-        if wanted is not None and is_at_least(str(level), wanted) and not call.silent and not call.sink.congested:
-            call.notify(MESSAGE, {key: value for key, value in params.items() if key != "_meta"})
+        if wanted is None or not is_at_least(str(level), wanted):
+            return
+        message = {key: value for key, value in params.items() if key != "_meta"}
+        if invocation is None and call.connection is not None:
+            call.connection.notify(MESSAGE, message)
+        elif not call.silent and not call.sink.congested:
+            call.notify(MESSAGE, message)
+
+    def _last_call_of_session(self) -> ServerCall | None:
+        """The last call of the session that this connection belongs to, if none is in progress (handshake era).
+
+        Its client can be told something between calls; one of the envelope era only in the response to a request.
+        """
+        call = self.relayed.last_call
+        if call is None or self.shared or self.relayed.newest is not None or call.terms.revision.era != "handshake":
+            return None
+        return None if call.connection is None or call.connection.gone is not None else call

@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dovetail.protocol.errors import (
+    INVALID_REQUEST,
     METHOD_NOT_FOUND,
     DovetailError,
     InvalidParams,
@@ -33,11 +34,14 @@ from dovetail.types.tools import ListToolsResult
 from dovetail.wire import codec
 from dovetail.wire.jsonrpc import Notification
 
-from .catalogue import Catalogue, ServerOffers
+from .access import Access, Subject
+from .catalogue import Catalogue, ServerOffers, may_be_of, named_server
 from .errors import ServerUnavailable
 from .forwarded_tool import ForwardedTool
+from .inbound import caller_of
 from .metrics import Metrics
-from .settings import SERVERS_META, Profile
+from .search_mode import Listed, finder_tools, needs_search
+from .settings import SERVERS_META, Profile, SearchLimits
 from .upstream import DeclaredCapabilities, Generation, owner_of
 
 if TYPE_CHECKING:
@@ -57,6 +61,9 @@ INSTRUCTIONS_SECONDS = 3.0
 WARM_SECONDS = 60.0
 FAILED_SECONDS = 0.5
 """Seconds for which a listing is used again if nothing has changed; the second where a server is missing from it."""
+
+LATE_SECONDS = 0.1
+"""Seconds that a list waits for a server that an earlier one has waited for in vain."""
 
 MAX_LISTINGS = 10_000
 """Listings that are kept, one for each client."""
@@ -84,9 +91,11 @@ class GatewayCore(ServerCore):
         instructions: str | None = None,
         profile: Profile | None = None,
         prefixed: bool = True,
+        search_above: SearchLimits | None = None,
         auth: Verify | None = None,
         generation: Generation,
         declared: DeclaredCapabilities,
+        access: Access,
         state: GatewayState | None = None,
         middleware: Sequence[Any] = (),
         state_keys: Sequence[bytes] = (),
@@ -115,7 +124,7 @@ class GatewayCore(ServerCore):
         # Which servers have tasks can change at any time.
         self.has_task_tools = True
         self.extensions.add(task_extension(self))
-        self.metrics = metrics
+        self.metrics, self.access = metrics, access
         self._state = state
         if state is not None:
             self.make_application = state.make_application
@@ -123,9 +132,11 @@ class GatewayCore(ServerCore):
         self._own_instructions = instructions
         self._profile = profile
         self._prefixed = prefixed
+        own = None if profile is None else profile.search_above
+        self._search_above = search_above if own is None else own
         self._generation = generation
         self._declared = declared
-        self._listings: BoundedDict[tuple[Any, bytes], Listing] = BoundedDict(MAX_LISTINGS)
+        self._listings: BoundedDict[tuple[Any, ...], Listing] = BoundedDict(MAX_LISTINGS)
         self._catalogues: BoundedDict[tuple[tuple[str, int], ...], Catalogue] = BoundedDict(64)
         self._pages_kept: BoundedDict[tuple[Any, ...], bytes] = BoundedDict(MAX_PAGES)
         for one in middleware:
@@ -152,45 +163,75 @@ class GatewayCore(ServerCore):
 
     async def know_instructions(self, call: ServerCall) -> None:
         """Merge the instructions of all servers, after connecting to those that were never connected to."""
-        unknown = [one for one in self.upstreams.values() if one.revision is None and one.failed_at is None]
+        unknown = [
+            one for one in self.upstreams.values() if one.revision is None and one.failed_at is None and not one.is_late
+        ]
         if unknown:
             opening = [asyncio.ensure_future(one.connection(call)) for one in unknown]
             await asyncio.wait(opening, timeout=INSTRUCTIONS_SECONDS)
-            for task in opening:
-                # The connection goes on opening; only this wait for it ends.
-                task.cancel()
+            for one, task in zip(unknown, opening, strict=True):
+                if not task.done():
+                    # The connection goes on opening; only this wait for it ends.
+                    task.cancel()
+                    one.of(call).await_lists(call)
             await asyncio.gather(*opening, return_exceptions=True)
         parts = [] if self._own_instructions is None else [self._own_instructions]
         for key, one in self.upstreams.items():
-            if one.instructions:
+            if one.instructions and self._trusts_instructions(key, one.instructions):
                 parts.append(f"# Server {key}\n\n{one.instructions}" if self._prefixed else one.instructions)
         self.instructions = "\n\n".join(parts) or None
 
-    async def listing(self, call: ServerCall) -> Listing:
-        """What the servers offer to the client of a call, within the time that each may take for it."""
+    def _trusts_instructions(self, key: str, text: str) -> bool:
+        quarantine = self.access.quarantine
+        return quarantine is None or quarantine.allows_instructions(key, text)
+
+    async def listing(self, call: ServerCall, concerns: Callable[[str], bool] | None = None) -> Listing:
+        """What the servers offer to the client of a call, within the time that each may take for it.
+
+        With `concerns`, only servers for which it is true are waited for: a late one delays no request to another.
+        """
         upstreams = self.upstreams
         stateful = any(one.is_stateful for one in upstreams.values())
-        key = (owner_of(call) if stateful else None, self._declared.of(call.terms.capabilities).key)
+        caller = caller_of(call) if any(one.per_caller for one in upstreams.values()) else None
+        key = (
+            owner_of(call) if stateful else None,
+            self._declared.of(call.terms.capabilities).key,
+            None if caller is None else caller.key,
+        )
         now, known = asyncio.get_running_loop().time(), self._listings.get(key)
         if known is not None and known.generation == self._generation.number and now < known.expires:
             return known
-        found = await asyncio.gather(*(self._offers(one, call) for one in upstreams.values()))
+        generation = self._generation.number  # before it is asked: what changes meanwhile is not in the answers
+        waits = [concerns is None or concerns(key) for key in upstreams]
+        found = await asyncio.gather(
+            *(self._offers(one, call, wait) for one, wait in zip(upstreams.values(), waits, strict=True))
+        )
         parts = [ServerOffers(key, offers) for key, (offers, _) in zip(upstreams, found, strict=True) if offers]
         missing = {key: problem for key, (_, problem) in zip(upstreams, found, strict=True) if problem}
-        expires = now + (FAILED_SECONDS if missing else WARM_SECONDS)
-        listing = Listing(self._catalogue(parts), missing, self._generation.number, expires)
-        self._listings.set_and_refresh(key, listing)
+        if self.access.quarantine is not None:
+            parts = await self.access.quarantine.passed(parts)
+        expires = asyncio.get_running_loop().time() + (FAILED_SECONDS if missing else WARM_SECONDS)
+        listing = Listing(self._catalogue(parts), missing, generation, expires)
+        if concerns is None or not missing:
+            self._listings.set_and_refresh(key, listing)
         return listing
 
     async def catalogue(self, call: ServerCall) -> Catalogue:
         """The names of what the servers offer to the client of a call."""
-        return (await self.listing(call)).catalogue
+        return (await self.listing(call, _nobody)).catalogue
 
-    async def _offers(self, upstream: Upstream, call: ServerCall) -> tuple[Offers | None, dict[str, Any] | None]:
+    async def _offers(
+        self, upstream: Upstream, call: ServerCall, wait: bool
+    ) -> tuple[Offers | None, dict[str, Any] | None]:
         try:
-            async with asyncio.timeout(upstream.settings.list_seconds):
+            upstream = upstream.of(call)
+            if not wait:
+                known = upstream.known(call)
+                return known, {"status": "unavailable", "reason": "it was not asked"} if known is None else None
+            async with asyncio.timeout(LATE_SECONDS if upstream.is_late else upstream.settings.list_seconds):
                 return await upstream.offers(call), None
         except TimeoutError:
+            upstream.await_lists(call)
             problem = f"it has not answered within {upstream.settings.list_seconds:g} s"
         except ServerUnavailable as unavailable:
             problem = unavailable.reason
@@ -214,7 +255,7 @@ class GatewayCore(ServerCore):
         if self.stored_keys is not None:
             await self.stored_keys.prepare()
         listing = await self.listing(call)
-        seen_by = None if self.visible is None else terms.principal
+        seen_by = (None if self.visible is None else terms.principal, self.access.list_key(call))
         key = (method, terms.revision.name, listing.catalogue.number, params.cursor, seen_by)
         page = self._pages_kept.get_and_refresh(key) if not listing.missing else None
         if page is None:
@@ -226,13 +267,45 @@ class GatewayCore(ServerCore):
     def _encode_page(self, call: ServerCall, params: PageParams, listing: Listing) -> bytes:
         method, principal = call.request.method, call.terms.principal
         read, make, kind = _LISTS[method]
-        items = [(name, item) for name, item in read(listing.catalogue) if self.shows(principal, kind, name)]
+        items = [
+            (name, item)
+            for name, item in read(listing.catalogue)
+            if self.shows(principal, kind, name) and not self._hides(call, listing.catalogue, kind, name)
+        ]
+        if kind == "tool" and self.is_searched(call, listing.catalogue):
+            items = finder_tools()
         part, following = self.pager.page(method, [name for name, _ in items], params.cursor, self._page_size)
         result = make([item for _, item in items[part]])
         result.next_cursor, result.ttl_ms, result.cache_scope = following, 0, "private"
         if listing.missing:
             result.meta = {SERVERS_META: dict(listing.missing)}
         return codec.encode(self.emit_result(call.terms.revision, method, result))
+
+    def is_searched(self, call: ServerCall, catalogue: Catalogue) -> bool:
+        """True if a client gets the tools that find others, because there are too many."""
+        return self._search_above is not None and needs_search(self.shown_tools(call, catalogue), self._search_above)
+
+    def shown_tools(self, call: ServerCall, catalogue: Catalogue) -> list[Listed]:
+        """The tools that the caller sees: name, server and definition."""
+        return [
+            (name, owned.server, owned.definition)
+            for name, owned in catalogue.tools.items()
+            if self.shows(call.terms.principal, "tool", name) and not self._hides(call, catalogue, "tool", name)
+        ]
+
+    def _hides(self, call: ServerCall, catalogue: Catalogue, kind: Kind, name: str) -> bool:
+        """True if the rules never let the caller use something."""
+        if self.access.policy is None:
+            return False
+        if kind == "resource":
+            owner = catalogue.owner_of(name)
+            return owner is not None and self.access.hides(call, self.subject(kind, *owner))
+        owned = (catalogue.tools if kind == "tool" else catalogue.prompts)[name]
+        return self.access.hides(call, self.subject(kind, owned.server, owned.definition.name, owned.definition))
+
+    def subject(self, kind: Kind, server: str, name: str, definition: Any = None) -> Subject:
+        """Something of a server, for the rules to decide on."""
+        return Subject(kind, server, name, self._upstreams[server].settings.trusted, definition)
 
     def _shows_in_profile(self, principal: str | None, kind: Kind, name: str) -> bool:
         profile = self._profile
@@ -242,31 +315,54 @@ class GatewayCore(ServerCore):
 
     async def find_named(self, call: ServerCall, kind: Kind, name: str) -> tuple[Upstream, Any]:
         """The server of a tool or prompt, and its definition there; raises if there is none, or its server fails."""
-        listing = await self.listing(call)
+
+        def concerns(key: str) -> bool:
+            return not self._prefixed or may_be_of(key, name)
+
+        listing = await self.listing(call, concerns)
         table = listing.catalogue.tools if kind == "tool" else listing.catalogue.prompts
         owned = table.get(name)
         if owned is not None and self.shows(call.terms.principal, kind, name):
-            return self._upstreams[owned.server], owned.definition
+            return self._upstreams[owned.server].of(call), owned.definition
         for key, problem in listing.missing.items():
             # It cannot be said that a server which fails does not have it.
-            if not self._prefixed or name.startswith(listing.catalogue.name(key, "x")[:-1]):
+            if concerns(key):
                 raise ServerUnavailable(key, problem["reason"])
+        self._refuse_held(listing, kind, name)
         import difflib
 
         near = difflib.get_close_matches(name, table, 1)
-        hint = f"; did you mean {near[0]!r}?" if near and self.shows(call.terms.principal, kind, near[0]) else ""
+        shown = near and self.shows(call.terms.principal, kind, near[0])
+        hint = (
+            f"; did you mean {near[0]!r}?" if shown and not self._hides(call, listing.catalogue, kind, near[0]) else ""
+        )
         raise not_found_error(f"Unknown {kind}: {name}{hint}")
+
+    def _refuse_held(self, listing: Listing, kind: Kind, name: str) -> None:
+        """Say of a definition that is held back why it is."""
+        quarantine = self.access.quarantine
+        if quarantine is None:
+            return
+        for key in self.upstreams:
+            for held in quarantine.held(key):
+                if held.kind == kind and listing.catalogue.name(key, held.name) == name:
+                    text = f"The {kind} {name!r} is held back: {held.reason}"
+                    raise ProtocolError(INVALID_REQUEST, text, {"server": key})
 
     async def find_uri(self, call: ServerCall, uri: str) -> tuple[Upstream, str, Catalogue]:
         """The server of a resource or template, its URI there, and the catalogue; raises if it is not clear."""
-        listing = await self.listing(call)
+        named = named_server(uri, self._upstreams)
+        listing = await self.listing(call, _nobody if named is None else named.__eq__)
         owner = listing.catalogue.owner_of(uri)
+        if owner is None:
+            listing = await self.listing(call)
+            owner = listing.catalogue.owner_of(uri)
         if owner is None or not self.shows(call.terms.principal, "resource", uri):
             if listing.missing:
                 key, problem = next(iter(listing.missing.items()))
                 raise ServerUnavailable(key, problem["reason"])
             raise not_found_error(f"Resource not found: {uri}", {"uri": uri}, call.terms.revision.not_found_code)
-        return self._upstreams[owner[0]], owner[1], listing.catalogue
+        return self._upstreams[owner[0]].of(call), owner[1], listing.catalogue
 
     def can_subscribe(self, uri: str, principal: str | None) -> bool:
         """Decided when the server of the resource is asked."""
@@ -332,6 +428,7 @@ class GatewayCore(ServerCore):
         """Subscribe a session to a resource at its server."""
         try:
             upstream, own_uri, _ = await self.find_uri(call, uri)
+            self.access.refuse_denied(call, self.subject("resource", upstream.key, own_uri))
             connection = await upstream.connection(call)
             has = connection.server_capabilities.resources
             if has is None or not has.subscribe:
@@ -347,6 +444,10 @@ class GatewayCore(ServerCore):
         with contextlib.suppress(DovetailError):
             upstream, own_uri, _ = await self.find_uri(call, uri)
             upstream.unsubscribe(session, own_uri)
+
+
+def _nobody(key: str) -> bool:
+    return False
 
 
 def empty_result(call: ServerCall) -> bytes:

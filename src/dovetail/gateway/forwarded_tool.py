@@ -35,16 +35,20 @@ class ForwardedTool(RegisteredTool):
     the wait with it: the task then fails with an unknown outcome, and the call is not sent again.
     """
 
-    def __init__(self, core: GatewayCore, name: str) -> None:
+    def __init__(self, core: GatewayCore, name: str, created: bytes | None = None) -> None:
+        """`created` is the answer of the server if the call was sent already, and the server made a task of it."""
         super().__init__(_forwarded, _BINDING, Tool(name, {"type": "object"}), None, None)
-        self._core = core
+        self._core, self._created = core, created
         self.task = _TASKS
 
     async def invoke(self, invocation: Invocation, arguments: dict[str, Any]) -> CallToolResult | InputRequired:
         """Call the tool at its server; the result is a value, which is kept with the task."""
-        from .methods import forward_tool
+        from .methods import finish_tool, forward_tool
 
-        result = await forward_tool(self._core, self.name, invocation)
+        if self._created is None:
+            result = await forward_tool(self._core, self.name, invocation)
+        else:
+            result = await finish_tool(self._core, self.name, invocation, self._created)
         if isinstance(result, bytes):
             result = invocation.call.terms.revision.load_result("tools/call", msgspec.json.decode(result))
         if isinstance(result, InputRequired):

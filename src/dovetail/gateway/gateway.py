@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
-from dovetail.client.targets.resolve import Target, resolve_target
+from dovetail.client.targets.configured import launch_of
+from dovetail.client.targets.http import HttpSettings
+from dovetail.client.targets.resolve import Target, resolve_target, web_target
+from dovetail.config.entries import ServerEntry
+from dovetail.protocol.errors import LocalError
 from dovetail.transports.base import Channel
 
-from .settings import GatewaySettings, Profile, ServerSettings
+from .settings import GatewaySettings, Profile, SearchLimits, ServerSettings
 from .state import GatewayState, ServerDefinition
 
 if TYPE_CHECKING:
     from dovetail.client.targets.contract import ServerTarget
+    from dovetail.policy.audit.log import Audit
+    from dovetail.policy.rules import Policy
     from dovetail.runtime.middleware import Middleware
     from dovetail.server.app import HttpName
     from dovetail.server.core import Verify
     from dovetail.server.http.application import Application
     from dovetail.server.http.options import AsgiOptions
     from dovetail.server.run.http import RunOptions
+    from dovetail.transports.http.contract import Auth
 
     from .config_source import ConfigSource
+    from .credentials import MakeTarget
+
+_URL = re.compile(r"(https?|wss?)://", re.IGNORECASE)
 
 
 class GatewayOptions(TypedDict, total=False):
@@ -31,6 +42,13 @@ class GatewayOptions(TypedDict, total=False):
     """A verifier of tokens, as of `Server`."""
     middleware: Sequence[Middleware]
     state_keys: Sequence[bytes]
+    policy: Policy | Mapping[str, Any] | str | os.PathLike[str] | None
+    """The rules, a mapping as in a policy file, or the file."""
+    lockfile: str | os.PathLike[str] | None
+    audit: Audit | str | os.PathLike[str] | None
+    rate_limit: float | None
+    burst: float | None
+    group_claims: Sequence[str]
 
 
 class Gateway:
@@ -48,6 +66,7 @@ class Gateway:
         instructions: str | None = None,
         settings: Mapping[str, ServerSettings] | None = None,
         profiles: Mapping[str, Profile] | None = None,
+        search_above: SearchLimits | None = None,
         **options: Unpack[GatewayOptions],
     ) -> None:
         """Prepare a gateway for servers by name; each is what `Client` connects to.
@@ -58,16 +77,25 @@ class Gateway:
             instructions: Instructions for models, before those of the servers.
             settings: Timeouts and sharing of connections, by server.
             profiles: Named choices of servers and tools, each served at a path of its own.
+            search_above: Limits above which clients get tools to search, describe and call the others.
             auth: A `Verifier`, or a function that returns the owner of a token, as for a server.
             middleware: Middleware around the requests of clients.
             state_keys: Keys that seal the states of calls.
+            policy: Rules that decide on every call, prompt and resource; without any, all are allowed.
+            lockfile: A lockfile; definitions that differ from it are neither listed nor used.
+            audit: An audit log, or the path of its file, for every decision and outcome.
+            rate_limit: Calls, prompts and resources per second for each principal.
+            burst: How many of them may come at once.
+            group_claims: Claims of tokens that name the groups of a caller; `groups` and `roles` by default.
         """
-        given = settings or {}
-        definitions = {
-            key: ServerDefinition(make_target=_resolver(target), settings=given.get(key) or ServerSettings())
-            for key, target in servers.items()
-        }
-        own = GatewaySettings(name=name, title=title, instructions=instructions, profiles=dict(profiles or {}))
+        definitions = _definitions(servers, settings or {})
+        own = GatewaySettings(
+            name=name,
+            title=title,
+            instructions=instructions,
+            profiles=dict(profiles or {}),
+            search_above=search_above,
+        )
         self._state = _state(definitions, own, options, None)
 
     @classmethod
@@ -122,13 +150,24 @@ class Gateway:
 
         await ConnectionRunner(self._state.view(""), channel, grace).run()
 
-    async def update(self, servers: Mapping[str, Target]) -> None:
-        """Use these servers from now on; clients are notified. Connections to others are closed."""
-        await self._state.update({key: ServerDefinition(make_target=_resolver(one)) for key, one in servers.items()})
+    async def update(
+        self, servers: Mapping[str, Target], *, settings: Mapping[str, ServerSettings] | None = None
+    ) -> None:
+        """Use these servers from now on; clients are notified. Connections to servers that have changed are closed."""
+        await self._state.update(_definitions(servers, settings or {}))
 
     async def close(self) -> None:
         """Disconnect from all servers."""
         await self._state.close()
+
+
+def _definitions(servers: Mapping[str, Target], settings: Mapping[str, ServerSettings]) -> dict[str, ServerDefinition]:
+    return {
+        key: ServerDefinition(
+            make_target=_resolver(target), settings=settings.get(key) or ServerSettings(), identity=(target,)
+        )
+        for key, target in servers.items()
+    }
 
 
 def _state(
@@ -139,11 +178,51 @@ def _state(
 ) -> GatewayState:
     from dovetail import __version__
 
-    return GatewayState(servers, settings, __version__, options, source)
+    from .access import make_access
+    from .inbound import CallerVerifier
+
+    folder = None if source is None else source.folder
+    given: dict[str, Any] = {**_defaults(settings, folder), **options}
+    auth = given.pop("auth", None)
+    claims = tuple(given.pop("group_claims"))
+    names = ("policy", "lockfile", "audit", "rate_limit", "burst")
+    access = make_access(**{name: given.pop(name) for name in names})
+    core_options = {**given, "auth": None if auth is None else CallerVerifier(auth, claims)}
+    return GatewayState(servers, settings, __version__, core_options, source, access)
 
 
-def _resolver(target: Target) -> Any:
-    async def make_target() -> ServerTarget:
+def _defaults(settings: GatewaySettings, folder: str | None) -> dict[str, Any]:
+    """Options of the configuration file, with paths from its folder."""
+
+    def path(name: str | None) -> str | None:
+        return name if name is None or folder is None else os.path.join(folder, name)
+
+    policy = settings.policy
+    return {
+        "policy": path(policy) if isinstance(policy, str) else policy,
+        "lockfile": path(settings.lockfile),
+        "audit": path(settings.audit),
+        "rate_limit": settings.rate_limit,
+        "burst": settings.burst,
+        "group_claims": settings.group_claims,
+    }
+
+
+def _resolver(target: Target) -> MakeTarget:
+    """Targets for what is given in code; a server behind a URL gets no credentials but those of its settings.
+
+    The accounts of the user who runs the gateway are theirs, and not those of its callers.
+    """
+
+    async def make_target(auth: Auth | None) -> ServerTarget:
+        if isinstance(target, ServerEntry):
+            spec = launch_of(target)
+            if spec.url is not None:
+                return web_target(spec.url, HttpSettings(spec.headers, auth or False, None))
+        if isinstance(target, str) and _URL.match(target):
+            return web_target(target, HttpSettings(None, auth or False, None))
+        if auth is not None:
+            raise LocalError("credentials are for servers behind a URL")
         return resolve_target(target)
 
     return make_target

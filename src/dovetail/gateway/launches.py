@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from dovetail.client.targets.environment import shared_environment
 from dovetail.client.targets.http import HttpSettings
 from dovetail.client.targets.resolve import web_target
 from dovetail.client.targets.secrets import Secrets
+from dovetail.config.files import home_of
+from dovetail.config.launch_spec import LaunchSpec
+from dovetail.config.variables import UnresolvedVariable, VariableScope, expand, input_names
 from dovetail.policy.approvals import Approvals
 from dovetail.policy.launch_files import resolve_launch
 from dovetail.policy.launch_target import command_target
@@ -19,8 +24,8 @@ from dovetail.protocol.errors import LocalError, Refused
 
 if TYPE_CHECKING:
     from dovetail.client.targets.contract import ServerTarget
-    from dovetail.config.entries import ServerEntry
-    from dovetail.config.launch_spec import LaunchSpec
+    from dovetail.config.entries import Input, ServerEntry
+    from dovetail.transports.http.contract import Auth
 
 logger = logging.getLogger("dovetail")
 
@@ -49,7 +54,27 @@ class Launches:
             if entry.spec is not None:
                 self._trusted[entry.key] = self._resolve(entry.spec).digest
 
-    async def target(self, entry: ServerEntry) -> ServerTarget:
+    async def fill_secret(self, entry: ServerEntry, inputs: Sequence[Input], text: str) -> str:
+        """A secret in the settings of a server, with `${input:…}` and `${env:…}` filled in."""
+        around = VariableScope(self._environ, home_of(self._environ), os.getcwd())
+        try:
+            expanded = expand(text, around)
+        except UnresolvedVariable as problem:
+            raise LocalError(f"a secret in its settings is not known: {problem}") from None
+        wanted = input_names(expanded)
+        known = {one.id: one for one in inputs}
+        if unknown := next((name for name in wanted if name not in known), None):
+            raise LocalError(f"its settings name the input {unknown!r}, which the configuration does not have")
+        # As a header of an entry of its own, so that it is asked for and kept as the secrets of a launch are.
+        holder = msgspec.structs.replace(
+            entry,
+            spec=LaunchSpec(kind="http", headers={"secret": expanded}),
+            inputs=tuple(known[name] for name in dict.fromkeys(wanted)),
+            problem=None,
+        )
+        return (await self._secrets.fill(holder)).headers["secret"]
+
+    async def target(self, entry: ServerEntry, auth: Auth | None = None) -> ServerTarget:
         """The target of a server; raises `Refused` if its launch was not approved."""
         if entry.spec is None:
             raise LocalError(f"it cannot be started: {entry.problem}")
@@ -60,7 +85,9 @@ class Launches:
             raise Refused(f"{why} ({entry.origin}); approve it in `dovetail host`, or start the gateway with --trust")
         filled = await self._secrets.fill(entry)
         if filled.url is not None:
-            return web_target(filled.url, HttpSettings(filled.headers, False, None))
+            return web_target(filled.url, HttpSettings(filled.headers, auth or False, None))
+        if auth is not None:
+            raise LocalError("credentials are for servers behind a URL")
 
         def log_line(line: str) -> None:
             logger.info("[%s] %s", entry.key, line.rstrip("\n"))

@@ -10,10 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+import msgspec
+
+from dovetail.auth.errors import AuthorizationFailed
 from dovetail.protocol.bridge import (
     can_be_asked,
     forwarded_meta,
@@ -23,6 +27,7 @@ from dovetail.protocol.bridge import (
     translate_error,
     translate_result,
 )
+from dovetail.protocol.client_address import client_text
 from dovetail.protocol.envelope import LOG_LEVEL, PROGRESS_TOKEN, meta_of
 from dovetail.protocol.errors import (
     INTERNAL_ERROR,
@@ -33,6 +38,7 @@ from dovetail.protocol.errors import (
     InvalidAnswer,
     OutcomeUnknown,
     ProtocolError,
+    Refused,
     RemoteError,
     Timeout,
     URLElicitationRequired,
@@ -48,9 +54,11 @@ from dovetail.server.dispatch import set_level as set_server_level
 from dovetail.server.features.logging import wanted_level
 from dovetail.server.features.url_elicitation import COMPLETE, page_required
 from dovetail.server.invocation import Invocation
+from dovetail.server.session import ServerCall
 from dovetail.server.tasks.methods import work_as_task
+from dovetail.text.tool_search import CALL
 from dovetail.types.base import EmptyParams, PageParams, RetriedParams
-from dovetail.types.client_features import InputRequired
+from dovetail.types.client_features import ElicitRequest, InputRequest, InputRequired
 from dovetail.types.messages import CompleteParams, InitializeParams, ListenParams, PromptReference, SetLevelParams
 from dovetail.types.serialization import dump, load
 from dovetail.types.tasks import TASKS_EXTENSION
@@ -58,10 +66,11 @@ from dovetail.types.tools import CallToolResult
 
 from .core import GatewayCore, empty_result
 from .errors import ServerUnavailable
-from .forwarded_tool import requires_task
+from .forwarded_tool import ForwardedTool, requires_task
+from .search_mode import answer_search, called_tool, is_finder
 
 if TYPE_CHECKING:
-    from dovetail.server.session import ServerCall
+    from dovetail.protocol.revisions.revision import Revision
     from dovetail.types.prompts import GetPromptParams
     from dovetail.types.resources import ReadResourceParams, SubscribeParams
     from dovetail.types.serialization import Value
@@ -85,7 +94,10 @@ def initialize(core: GatewayCore, call: ServerCall, params: InitializeParams) ->
     answer = initialize_server(core, call, params)
 
     async def work() -> bytes:
-        await core.know_instructions(call)
+        agreed = call.session.lifecycle.terms or call.terms
+        terms = msgspec.structs.replace(call.terms, revision=agreed.revision, capabilities=agreed.capabilities)
+        # With the capabilities of the handshake, so that the session goes on to use the connections that this opens.
+        await core.know_instructions(ServerCall(call.request, terms, call.sink, call.connection, call.session))
         # Once more, with the instructions: what the session holds is the same.
         again = initialize_server(core, call, params)
         assert isinstance(again, bytes)
@@ -113,8 +125,12 @@ def list_page(core: GatewayCore, call: ServerCall, params: PageParams) -> Outcom
 
 def call_tool(core: GatewayCore, call: ServerCall, params: CallToolParams) -> Outcome:
     """Call a tool at its server; as a task of the gateway, if the client can have one and the server makes tasks."""
-    work = _forward(core, call, params, functools.partial(forward_tool, core, params.name))
-    if not _wants_task(call, params):
+    if is_finder(params.name):
+        return _forward(core, call, params, functools.partial(_find_tool, core, params))
+    wants_task = _wants_task(call, params)
+    hands_over = wants_task and call.terms.revision.tasks == "extension"
+    work = _forward(core, call, params, functools.partial(forward_tool, core, params.name, hands_over=hands_over))
+    if not wants_task:
         return work
     return functools.partial(_call_as_task, core, call, params, work)
 
@@ -128,19 +144,79 @@ def _wants_task(call: ServerCall, params: CallToolParams) -> bool:
 
 
 async def _call_as_task(core: GatewayCore, call: ServerCall, params: CallToolParams, work: Work) -> bytes:
-    await core.find_named(call, "tool", params.name)
-    tool = core.tools.get(params.name)
-    if tool is not None:
+    upstream, _ = await core.find_named(call, "tool", params.name)
+    tool, kind = core.tools.get(params.name), call.terms.revision.tasks
+    # Where the server decides, the call stays a call until it answers with a task: its progress and log arrive.
+    decides = kind == "extension" and upstream.revision is not None and upstream.revision.tasks == kind
+    if tool is not None and not decides:
         work = work_as_task(core, call, params, tool) or work
-    elif params.task is not None and call.terms.revision.tasks == "core":
+    elif tool is None and params.task is not None and kind == "core":
         raise ProtocolError(METHOD_NOT_FOUND, f"The tool {params.name} does not run as a task: call it without `task`")
-    return await work()
+    try:
+        return await work()
+    except _BecameTask as became:
+        tool = ForwardedTool(core, params.name, became.created)
+    if core.tasks.has_room_for(client_text(call.client_key), tool):
+        return await (work_as_task(core, call, params, tool) or work)()
+    # A task that waits for room would be started from its arguments, and the call would be sent again.
+    return await _run_handler(core, call, params, functools.partial(tool.invoke, arguments=params.arguments or {}))
 
 
-async def forward_tool(core: GatewayCore, name: str, invocation: Invocation) -> Value | bytes:
-    """Call a tool at its server, in the name of the client of an invocation."""
+class _BecameTask(Exception):
+    """The server has answered a call with a task of its own, which a task of the gateway is to wait for."""
+
+    def __init__(self, created: bytes) -> None:
+        super().__init__()
+        self.created = created
+
+
+class _ServerTask(NamedTuple):
+    """The answer to a call that is a task of the server."""
+
+    created: bytes
+
+
+async def _find_tool(core: GatewayCore, params: CallToolParams, invocation: Invocation) -> Value | bytes:
+    """Search, describe or call a tool, where a client gets these three in place of all tools."""
+    catalogue = (await core.listing(invocation.call)).catalogue
+    if params.name in catalogue.tools or not core.is_searched(invocation.call, catalogue):
+        return await forward_tool(core, params.name, invocation)
+    arguments = params.arguments or {}
+    if params.name != CALL:
+        return answer_search(params.name, arguments, core.shown_tools(invocation.call, catalogue))
+    name, inner = called_tool(arguments)
+    return await forward_tool(core, name, invocation, inner)
+
+
+async def finish_tool(core: GatewayCore, name: str, invocation: Invocation, created: bytes) -> Value | bytes:
+    """Wait for the task that a server has answered a call with."""
     upstream, tool = await core.find_named(invocation.call, "tool", name)
-    return await forward(core, upstream, invocation, {"name": tool.name}, name, tool)
+    result = await forward(core, upstream, invocation, {}, name, tool, created=created)
+    assert not isinstance(result, _ServerTask)
+    return result
+
+
+async def forward_tool(
+    core: GatewayCore,
+    name: str,
+    invocation: Invocation,
+    arguments: dict[str, Any] | None = None,
+    *,
+    hands_over: bool = False,
+) -> Value | bytes:
+    """Call a tool at its server, in the name of the client of an invocation; with other arguments, if given.
+
+    With `hands_over`, a task that the server answers with is raised as `_BecameTask`; otherwise it is waited for.
+    """
+    upstream, tool = await core.find_named(invocation.call, "tool", name)
+    subject = core.subject("tool", upstream.key, tool.name, tool)
+    replaced: dict[str, Any] = {"name": tool.name} if arguments is None else {"name": tool.name, "arguments": arguments}
+    given = arguments_of(invocation) if arguments is None else arguments
+    async with core.access.permitted(invocation, subject, given) as permit:
+        result = await forward(core, upstream, invocation, replaced, name, tool, hands_over=hands_over)
+        if not isinstance(result, _ServerTask):
+            return permit.note(result)
+    raise _BecameTask(result.created)
 
 
 def _adapted(tool: Tool, result: CallToolResult[Any], rewrite: Callable[[str], str]) -> Value:
@@ -165,7 +241,9 @@ def get_prompt(core: GatewayCore, call: ServerCall, params: GetPromptParams) -> 
 
 async def _get_prompt(core: GatewayCore, name: str, invocation: Invocation) -> Value | bytes:
     upstream, prompt = await core.find_named(invocation.call, "prompt", name)
-    return await forward(core, upstream, invocation, {"name": prompt.name}, name)
+    subject = core.subject("prompt", upstream.key, prompt.name, prompt)
+    async with core.access.permitted(invocation, subject, arguments_of(invocation)) as permit:
+        return permit.note(await forward(core, upstream, invocation, {"name": prompt.name}, name))
 
 
 def read_resource(core: GatewayCore, call: ServerCall, params: ReadResourceParams) -> Outcome:
@@ -175,7 +253,14 @@ def read_resource(core: GatewayCore, call: ServerCall, params: ReadResourceParam
 
 async def _read_resource(core: GatewayCore, uri: str, invocation: Invocation) -> Value | bytes:
     upstream, own_uri, _ = await core.find_uri(invocation.call, uri)
-    return await forward(core, upstream, invocation, {"uri": own_uri}, "")
+    async with core.access.permitted(invocation, core.subject("resource", upstream.key, own_uri), {}) as permit:
+        return permit.note(await forward(core, upstream, invocation, {"uri": own_uri}, ""))
+
+
+def arguments_of(invocation: Invocation) -> dict[str, Any]:
+    """The arguments of a tool or prompt in a request."""
+    given = invocation.call.request.params.get("arguments")
+    return cast("dict[str, Any]", given) if isinstance(given, dict) else {}
 
 
 def _forward(core: GatewayCore, call: ServerCall, params: RetriedParams, handle: Any) -> Work:
@@ -183,7 +268,27 @@ def _forward(core: GatewayCore, call: ServerCall, params: RetriedParams, handle:
     rounds = call.terms.revision.server_requests == "rounds"
     if rounds and (params.request_state is not None or can_be_asked(call.terms.capabilities)):
         return functools.partial(run_suspendable, core, call, params, handle)
-    return functools.partial(run_handler, core, call, params, handle)
+    return functools.partial(_run_handler, core, call, params, handle)
+
+
+async def _run_handler(core: GatewayCore, call: ServerCall, params: RetriedParams, handle: Any) -> bytes:
+    """Run a handler whose questions are asked directly; a server with rounds cannot be given an error as an answer."""
+    handling = False
+
+    async def run(invocation: Invocation) -> Value | bytes:
+        nonlocal handling
+        handling = True
+        result = await handle(invocation)
+        handling = False
+        return result
+
+    try:
+        return await run_handler(core, call, params, run)
+    except (Refused, RemoteError) as problem:
+        if handling:
+            raise
+        text = f"The client has answered what the server asked with an error: {problem}"
+        raise ProtocolError(INTERNAL_ERROR, text) from problem
 
 
 async def forward(
@@ -193,8 +298,14 @@ async def forward(
     replaced: Mapping[str, Any],
     label: str,
     tool: Tool | None = None,
-) -> Value | bytes:
-    """Send the request of an invocation to a server, with some params replaced; its result for the client."""
+    *,
+    hands_over: bool = False,
+    created: bytes | None = None,
+) -> Any:
+    """Send the request of an invocation to a server, with some params replaced; its result for the client.
+
+    With `hands_over`, the result may be a `_ServerTask`. With `created`, that was the answer to it already.
+    """
     call = invocation.call
     method, revision = call.request.method, call.terms.revision
     began, error, failure = time.perf_counter(), True, False
@@ -207,7 +318,12 @@ async def forward(
             params.update(replaced)
             if source.server_requests == "rounds":
                 params.update(retry_params(invocation.answers, invocation.request_state, source))
-            result = await _exchange(upstream, connection, invocation, params, await core.catalogue(call), tool)
+            catalogue = await core.catalogue(call)
+            if created is None or tool is None:
+                result = await _exchange(upstream, connection, invocation, params, catalogue, tool, hands_over)
+            else:
+                with connection.relayed.serving(invocation):
+                    result = await _finish(upstream, connection, invocation, catalogue, tool, created)
         error = False
         return result
     except RemoteError as problem:
@@ -215,6 +331,8 @@ async def forward(
         if problem.code == URL_ELICITATION_REQUIRED and COMPLETE not in revision.methods:
             return await _require_page(problem, invocation)
         raise translate_error(problem, method, revision) from problem
+    except AuthorizationFailed as problem:
+        raise ServerUnavailable(upstream.key, str(problem)) from problem
     except OutcomeUnknown as problem:
         failure = True
         raise outcome_unknown(f"the connection to the server {upstream.key!r} was lost: {problem.reason}") from problem
@@ -244,7 +362,8 @@ async def _exchange(
     params: dict[str, Any],
     catalogue: Catalogue,
     tool: Tool | None,
-) -> Value | bytes:
+    hands_over: bool,
+) -> Value | bytes | _ServerTask:
     """Send a request and translate its result; one that is to be repeated later, without any question, is repeated."""
     call = invocation.call
     method, revision, source = call.request.method, call.terms.revision, connection.revision
@@ -274,10 +393,14 @@ async def _exchange(
             raw = await connection.forward(method, params, meta, progress)
             upstream.answered()
             if tool is not None and ("task" in params or outcome_of(method, raw) == "task"):
-                finished = await connection.finish_task(tool.name, raw, functools.partial(_report_progress, invocation))
-                return _adapted(tool, finished, rewrite)
+                is_task = hands_over and "task" not in params
+                finish = functools.partial(_finish, upstream, connection, invocation, catalogue, tool)
+                return _ServerTask(raw) if is_task else await finish(raw)
             result = translate_result(method, raw, source, revision, rewrite, adapt)
-            if not isinstance(result, InputRequired) or result.requests:
+            if not isinstance(result, InputRequired):
+                return result
+            if result.requests:
+                _name_pages(result.requests, revision)
                 return result
             if result.state is None:
                 raise InvalidAnswer(f"{method} asked for input without saying which")
@@ -285,6 +408,26 @@ async def _exchange(
             params["requestState"] = result.state
             await asyncio.sleep(_POLL_SECONDS[min(polled, len(_POLL_SECONDS) - 1)])
     raise InvalidAnswer(f"{method} was to be repeated more than {MAX_ROUNDS} times")
+
+
+async def _finish(
+    upstream: Upstream,
+    connection: UpstreamConnection,
+    invocation: Invocation,
+    catalogue: Catalogue,
+    tool: Tool,
+    created: bytes,
+) -> Value:
+    """Wait for the task that a call was answered with."""
+    result = await connection.finish_task(tool.name, created, functools.partial(_report_progress, invocation))
+    return _adapted(tool, result, lambda uri: catalogue.shown_uri(upstream.key, uri))
+
+
+def _name_pages(questions: Mapping[str, InputRequest], revision: Revision) -> None:
+    """Give each page that a server with rounds asks for an id, where the client requires one (2025-11-25)."""
+    for question in questions.values():
+        if isinstance(question, ElicitRequest) and question.params.mode == "url" and COMPLETE in revision.methods:
+            question.params.elicitation_id = question.params.elicitation_id or os.urandom(16).hex()
 
 
 async def _report_progress(invocation: Invocation, progress: float, total: float | None, message: str | None) -> None:
@@ -314,9 +457,11 @@ async def _complete(core: GatewayCore, call: ServerCall, params: CompleteParams)
     given = cast("dict[str, Any]", call.request.params["ref"])
     if isinstance(reference, PromptReference):
         upstream, prompt = await core.find_named(call, "prompt", reference.name)
+        core.access.refuse_denied(call, core.subject("prompt", upstream.key, prompt.name, prompt))
         changed = {**given, "name": prompt.name}
     else:
         upstream, uri, _ = await core.find_uri(call, reference.uri)
+        core.access.refuse_denied(call, core.subject("resource", upstream.key, uri))
         changed = {**given, "uri": uri}
     connection = await upstream.connection(call)
     if connection.server_capabilities.completions is None and connection.revision.known["ServerCapabilities"] >= {

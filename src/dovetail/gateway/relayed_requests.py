@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from dovetail.client.server_requests import RequestHandlers
 from dovetail.protocol.deadline import Timeouts
 from dovetail.protocol.errors import (
@@ -144,8 +146,9 @@ def _can_ask(invocation: Invocation) -> bool:
 
 
 def _question(params: Value | None) -> InputRequest:
+    # A task that the server makes of its question is kept here, and the client answers an ordinary one.
     if isinstance(params, ElicitParams):
-        return ElicitRequest(params)
+        return ElicitRequest(msgspec.structs.replace(params, task=None))
     if isinstance(params, CreateMessageParams):
-        return SamplingRequest(params)
+        return SamplingRequest(msgspec.structs.replace(params, task=None))
     return RootsRequest(params if isinstance(params, EmptyParams) else None)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from dovetail.protocol.errors import INVALID_PARAMS, ProtocolError
 from dovetail.text.token_estimate import estimated_tokens
-from dovetail.text.tool_search import CALL, DESCRIBE, FINDERS, SEARCH, search_tools
+from dovetail.text.tool_search import CALL, DESCRIBE, FINDERS, SEARCH, inner_arguments, search_tools
 from dovetail.types.content import Text
 from dovetail.types.serialization import dump
 from dovetail.types.tools import CallToolResult, Tool
@@ -59,15 +59,10 @@ def answer_search(name: str, arguments: dict[str, Any], tools: Sequence[Listed])
 
 def called_tool(arguments: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """The tool that `call_tool` is to call, and its arguments; raises `ProtocolError`."""
-    given: object = arguments.get("arguments") or {}
-    if isinstance(given, str):  # models often write an object within an object as its text
-        try:
-            given = msgspec.json.decode(given)
-        except (msgspec.DecodeError, RecursionError):
-            given = None
-    if not isinstance(given, dict):
+    inner = inner_arguments(arguments.get("arguments"))
+    if inner is None:
         raise ProtocolError(INVALID_PARAMS, f"{CALL} takes an object as `arguments`")
-    return str(arguments.get("name", "")), cast("dict[str, Any]", given)
+    return str(arguments.get("name", "")), inner
 
 
 def is_finder(name: str) -> bool:

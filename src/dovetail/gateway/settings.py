@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import Any, cast
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
 import msgspec
 
@@ -14,23 +14,63 @@ SERVERS_META = "dovetail/servers"
 """Key in the `_meta` of a list: the servers whose part is missing or old, and why."""
 
 
+Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
+SecondsOrNone: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class Credentials(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """How the gateway authenticates itself, or its caller, at a server behind a URL."""
+
+    type: Literal["client-credentials", "token-exchange"]
+    """A token for the gateway itself, the same for all callers; or, for each caller, one in exchange for its own."""
+    client_id: str
+    """The client that the gateway is at the authorization server."""
+    client_secret: str | None = None
+    issuer: str | None = None
+    """The authorization server. Tokens of callers are sent to this one only, so that an exchange needs it."""
+    scopes: tuple[str, ...] = ()
+    audience: str | None = None
+    """The audience to name in an exchange, where the authorization server knows servers by names and not by URLs."""
+
+    def __post_init__(self) -> None:
+        if self.type == "token-exchange" and self.issuer is None:
+            raise ValueError("credentials of the type token-exchange need an issuer, which callers' tokens are sent to")
+        if self.type == "client-credentials" and self.client_secret is None:
+            raise ValueError("credentials of the type client-credentials need a clientSecret")
+
+    def __repr__(self) -> str:
+        return f"Credentials(type={self.type!r}, client_id={self.client_id!r}, issuer={self.issuer!r})"
+
+
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """Options of one server behind a gateway; in the file they stand under `gateway` of the server."""
 
     shared: bool = False
     """One connection for all clients, also where the server keeps state for each connection."""
-    timeout: float = 60
+    timeout: Seconds = 60
     """Seconds to wait for an answer; progress extends them."""
-    max_timeout: float = 600
+    max_timeout: Seconds = 600
     """Seconds up to which progress extends the timeout."""
-    connect_seconds: float = 20
+    connect_seconds: Seconds = 20
     """Seconds to wait for a server to start or to be reached."""
-    list_seconds: float = 5
+    list_seconds: Seconds = 5
     """Seconds that a list waits for this server; what it offers is then missing from the list."""
-    idle_seconds: float = 900
+    idle_seconds: SecondsOrNone = 900
     """Seconds after which an unused connection is closed."""
-    grace_seconds: float = 60
+    grace_seconds: SecondsOrNone = 60
     """Seconds for which the tools of a server that fails stay in the lists."""
+    trusted: bool = False
+    """What the server says of its tools is believed by rules that allow because of annotations."""
+    credentials: Credentials | None = None
+    """The credentials of requests to the server, besides the headers of its entry."""
+
+
+class SearchLimits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Limits above which clients get three tools that search, describe and call the others, in place of all."""
+
+    tools: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    """Estimated tokens of all definitions together."""
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -42,6 +82,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_
     """The names of tools with their server, or patterns such as `git__read_*`."""
     exclude: tuple[str, ...] = ()
     """Tools, prompts or resources of these patterns are left out."""
+    search_above: SearchLimits | None = None
+    """Limits for this profile; by default those of the gateway."""
 
     def has_server(self, key: str) -> bool:
         """True if the profile has a server."""
@@ -64,7 +106,20 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     name: str = "gateway"
     title: str | None = None
     instructions: str | None = None
+    search_above: SearchLimits | None = None
     profiles: Mapping[str, Profile] = {}
+    policy: str | dict[str, Any] | None = None
+    """The rules, or the TOML file that has them, relative to the configuration file."""
+    lockfile: str | None = None
+    """The lockfile, relative to the configuration file; definitions that differ from it are held back."""
+    audit: str | None = None
+    """The audit log, relative to the configuration file."""
+    rate_limit: float | None = None
+    """Calls, prompts and resources per second for each principal, or for each address without authentication."""
+    burst: float | None = None
+    """How many of them may come at once."""
+    group_claims: tuple[str, ...] = ("groups", "roles")
+    """Claims of tokens that name the groups of the caller."""
 
 
 def read_settings(kind: type[Any], value: object, place: str) -> Any:
@@ -77,8 +132,10 @@ def read_settings(kind: type[Any], value: object, place: str) -> Any:
 
 def server_settings(value: Mapping[str, Any], place: str) -> ServerSettings:
     """The settings of one server, from its entry in the file: those under `gateway`, and `shared` beside them."""
-    given = value.get("gateway")
-    fields: dict[str, Any] = dict(cast("dict[str, Any]", given)) if isinstance(given, dict) else {}
+    given = value.get("gateway", {})
+    if not isinstance(given, dict):
+        raise LocalError(f"{place}: `gateway` must be an object")
+    fields: dict[str, Any] = dict(cast("dict[str, Any]", given))
     if "shared" in value:
         fields["shared"] = value["shared"]
     settings: ServerSettings = read_settings(ServerSettings, fields, place)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import glob
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,14 +17,16 @@ from dovetail.text.token_estimate import estimated_tokens
 from dovetail.types.capabilities import Implementation
 from dovetail.types.serialization import dump
 
+from .access import Access
 from .circuit_breaker import State
 from .core import GatewayCore
+from .credentials import FillSecret, MakeTarget, keep_secret, make_upstream
 from .metrics import Metrics
+from .quarantine import Quarantine
 from .settings import GatewaySettings, Profile, ServerSettings
 from .upstream import DeclaredCapabilities, Generation, Upstream
 
 if TYPE_CHECKING:
-    from dovetail.client.targets.contract import ServerTarget
     from dovetail.server.http.application import Application
     from dovetail.server.http.options import Settings
 
@@ -31,11 +34,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("dovetail")
 
+LOCK_SECONDS = 1.0
+"""Seconds between two looks at the lockfile."""
+
 
 class ServerDefinition(msgspec.Struct, frozen=True, kw_only=True):
     """A server of a gateway: how to reach it, and its settings."""
 
-    make_target: Callable[[], Awaitable[ServerTarget]]
+    make_target: MakeTarget
+    fill_secret: FillSecret = keep_secret
+    """Fills in the references of the secrets in its settings."""
     settings: ServerSettings = ServerSettings()
     identity: Any = None
     """Equal for a server that has not changed; its connections are kept when the configuration is read again."""
@@ -51,18 +59,20 @@ class GatewayState:
         version: str,
         core_options: Mapping[str, Any],
         source: ConfigSource | None = None,
+        access: Access | None = None,
     ) -> None:
         self.settings = settings
         self.info = Implementation(settings.name, version, settings.title)
         self.metrics = Metrics()
         self._core_options = core_options
         self._source = source
+        self.access = Access() if access is None else access
         self._generation = Generation()
         self._declared = DeclaredCapabilities()
         self._definitions: dict[str, ServerDefinition] = {}
         self._upstreams: dict[str, Upstream] = {}
         self._views: dict[str, GatewayCore] = {}
-        self._watching: asyncio.Task[None] | None = None
+        self._watching: list[asyncio.Task[None]] = []
         for key, definition in servers.items():
             self._add(key, definition)
 
@@ -79,8 +89,10 @@ class GatewayState:
                 instructions=self.settings.instructions,
                 profile=self._profile(kind, key),
                 prefixed=kind != "server",
+                search_above=self.settings.search_above,
                 generation=self._generation,
                 declared=self._declared,
+                access=self.access,
                 state=None if name else self,
                 **self._core_options,
             )
@@ -93,7 +105,7 @@ class GatewayState:
 
     def _profile(self, kind: str, key: str) -> Profile | None:
         if kind == "server":
-            return Profile(servers=(key,))
+            return Profile(servers=(glob.escape(key),))
         return self.settings.profiles[key] if kind == "profile" else None
 
     def make_application(
@@ -106,16 +118,22 @@ class GatewayState:
 
     def start(self) -> None:
         """Begin to watch the configuration, on the event loop that runs."""
-        if self._source is not None and self._watching is None:
-            self._watching = asyncio.create_task(self._watch(self._source), name="dovetail-gateway-config")
+        if self._watching:
+            return
+        if self._source is not None:
+            self._watching.append(asyncio.create_task(self._watch(self._source), name="dovetail-gateway-config"))
+        if self.access.quarantine is not None:
+            watch = self._watch_lock(self.access.quarantine)
+            self._watching.append(asyncio.create_task(watch, name="dovetail-gateway-lock"))
 
     async def close(self) -> None:
         """Disconnect from all servers."""
-        if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.gather(self._watching, return_exceptions=True)
-            self._watching = None
+        watching, self._watching = self._watching, []
+        for task in watching:
+            task.cancel()
+        await asyncio.gather(*watching, return_exceptions=True)
         await asyncio.gather(*(one.close() for one in self._upstreams.values()))
+        await asyncio.to_thread(self.access.close)
 
     async def close_connections(self) -> None:
         """The last client has gone: close the connections to all servers; later clients open them again."""
@@ -140,19 +158,23 @@ class GatewayState:
         for key in servers:
             self._upstreams[key] = self._upstreams.pop(key)
         if gone or added:
-            self._generation.next()
-            for view in self._views.values():
-                for kind in LIST_KINDS:
-                    view.list_changed(kind)
+            self._all_changed()
         await asyncio.gather(*(one.close() for one in closing))
+
+    def _all_changed(self) -> None:
+        self._generation.next()
+        for view in self._views.values():
+            for kind in LIST_KINDS:
+                view.list_changed(kind)
 
     def _add(self, key: str, definition: ServerDefinition) -> None:
         if not key.strip():
             raise LocalError("A server of a gateway needs a name")
         self._definitions[key] = definition
-        self._upstreams[key] = Upstream(
+        self._upstreams[key] = make_upstream(
             key,
             definition.make_target,
+            definition.fill_secret,
             definition.settings,
             self.info,
             self._list_changed,
@@ -172,6 +194,16 @@ class GatewayState:
                     await self.update(servers)
                 except LocalError as problem:
                     logger.warning("The configuration was not taken over: %s", problem)
+
+    async def _watch_lock(self, quarantine: Quarantine) -> None:
+        """Take over the lockfile when someone has locked the definitions again."""
+        while True:
+            await asyncio.sleep(LOCK_SECONDS)
+            try:
+                if await quarantine.look_again():
+                    self._all_changed()
+            except LocalError as problem:
+                logger.warning("%s; the lockfile from before still counts", problem)
 
     def status(self) -> dict[str, Any]:
         """The state of every server, for `/status`."""
@@ -194,6 +226,9 @@ class GatewayState:
             status["tokens"] = estimated_tokens(
                 msgspec.json.encode([dump(tool) for tool in widest.tools]).decode("utf-8", "replace")
             )
+        quarantine = self.access.quarantine
+        if quarantine is not None and (held := quarantine.held(upstream.key)):
+            status["quarantined"] = [msgspec.structs.asdict(one) for one in held]
         return {**status, "connections": upstream.connections, **self.metrics.of_server(upstream.key)}
 
     def metrics_text(self) -> str:

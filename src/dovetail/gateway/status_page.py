@@ -7,12 +7,19 @@ from typing import Any
 
 _STYLE = """
 :root { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif }
-body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
-h1 { font-size: 1.4rem } table { border-collapse: collapse; width: 100% }
-th, td { text-align: left; padding: .35rem .7rem; border-bottom: 1px solid #8884; vertical-align: top }
-td.number, th.number { text-align: right; font-variant-numeric: tabular-nums }
-.ready { color: #18794e } .failing { color: #cd2b31 } .idle { color: #8a8a8a }
-@media (prefers-color-scheme: dark) { .ready { color: #4cc38a } .failing { color: #ff6369 } }
+body { max-width: 68rem; margin: 2rem auto; padding: 0 1rem }
+h1 { font-size: 1.4rem; margin: 0 } p { margin: .2rem 0 1.2rem; color: #6b6b6b }
+.scrolls { overflow-x: auto } table { border-collapse: collapse; width: 100% }
+th { font-weight: 600; white-space: nowrap; border-bottom: 2px solid #8886 }
+th, td { text-align: left; padding: .35rem .7rem; vertical-align: top } td { border-bottom: 1px solid #8883 }
+td:first-child { font-weight: 600 } td:nth-child(3) { white-space: nowrap }
+td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
+.state { white-space: nowrap } .state::before { content: "\\25CF"; margin-right: .4em }
+.reason { font-size: .87rem; min-width: 16rem; max-width: 32rem; white-space: pre-wrap; overflow-wrap: anywhere }
+.ready { color: #18794e } .failing { color: #cd2b31 } .idle { color: #6b6b6b }
+@media (prefers-color-scheme: dark) {
+  .ready { color: #4cc38a } .failing { color: #ff6369 } .idle, p { color: #a0a0a0 }
+}
 """
 
 _COLUMNS = ("Server", "State", "Revision", "Tools", "Tokens", "Connections", "Requests", "Errors", "Mean")
@@ -20,26 +27,45 @@ _COLUMNS = ("Server", "State", "Revision", "Tools", "Tokens", "Connections", "Re
 
 def status_page(status: dict[str, Any]) -> str:
     """The page for a browser."""
-    head = "".join(f'<th class="{"number" if at > 2 else ""}">{name}</th>' for at, name in enumerate(_COLUMNS))
+    head = "".join(f"<th{_number(at > 2)}>{name}</th>" for at, name in enumerate(_COLUMNS))
     rows = "".join(_row(name, server) for name, server in status["servers"].items())
+    table = f'<div class="scrolls"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
     title = escape(str(status["gateway"]))
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f"<title>{title}</title><style>{_STYLE}</style><h1>{title}</h1>"
-        f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></html>\n"
+        f"<title>{title}</title><style>{_STYLE}</style>"
+        f"<h1>{title}</h1><p>{_summary(status)}</p>{table if rows else ''}</html>\n"
     )
+
+
+def _summary(status: dict[str, Any]) -> str:
+    servers: dict[str, Any] = status["servers"]
+    failing = sum(server["state"] == "failing" for server in servers.values())
+    count = f"{len(servers) or 'no'} server{'' if len(servers) == 1 else 's'}"
+    works = "" if not failing else f", {failing} of them {'is' if failing == 1 else 'are'} failing"
+    return f"{count}{works} · Dovetail {escape(str(status['version']))}"
+
+
+def _number(is_number: bool) -> str:
+    return ' class="number"' if is_number else ""
 
 
 def _row(name: str, server: dict[str, Any]) -> str:
     state, reason = str(server["state"]), server.get("reason")
-    shown = f'<span class="{escape(state)}">{escape(state)}</span>' + (f"<br>{escape(str(reason))}" if reason else "")
+    shown = f'<span class="state {escape(state)}">{escape(state)}</span>'
+    if reason:
+        shown += f'<div class="reason">{escape(str(reason))}</div>'
     numbers = (
-        server.get("tools", ""),
-        server.get("tokens", ""),
-        server["connections"],
-        server["requests"],
-        server["errors"],
-        f"{server['meanSeconds'] * 1000:.1f} ms" if server["requests"] else "",
+        _count(server.get("tools")),
+        _count(server.get("tokens")),
+        _count(server["connections"]),
+        _count(server["requests"]),
+        _count(server["errors"]),
+        f"{server['meanSeconds'] * 1000:,.1f} ms" if server["requests"] else "",
     )
-    cells = "".join(f'<td class="number">{escape(str(number))}</td>' for number in numbers)
+    cells = "".join(f'<td class="number">{number}</td>' for number in numbers)
     return f"<tr><td>{escape(name)}</td><td>{shown}</td><td>{escape(server.get('revision') or '')}</td>{cells}</tr>"
+
+
+def _count(number: int | None) -> str:
+    return "" if number is None else f"{number:,}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dovetail.protocol.bridge import can_be_asked, capabilities_key, relayed_capabilities
 from dovetail.protocol.errors import ConnectionLost, DovetailError, Timeout
-from dovetail.protocol.subscriptions import ListKind
+from dovetail.protocol.subscriptions import LIST_KINDS, ListKind
 from dovetail.types.bounded_dict import BoundedDict
 
 from .circuit_breaker import CircuitBreaker, State
@@ -107,6 +107,9 @@ def session_owner(session: Session) -> Hashable:
 class Upstream:
     """One server: its connections by client and capabilities, what it offers, and whether it works."""
 
+    per_caller = False
+    """True if each caller has credentials, and so connections and lists, of its own."""
+
     def __init__(
         self,
         key: str,
@@ -137,6 +140,8 @@ class Upstream:
         self._lease_freed = asyncio.Event()
         self._offers: dict[bytes, Offers] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._late: asyncio.Task[None] | None = None
+        self._hangs = False
         self._sweeper: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -155,11 +160,15 @@ class Upstream:
         """What it offers, as far as it was asked yet."""
         return list(self._offers.values())
 
+    def of(self, call: ServerCall) -> Upstream:
+        """The server as the caller of a request reaches it: the same for all, unless they have own credentials."""
+        return self
+
     async def connection(self, call: ServerCall) -> UpstreamConnection:
         """The connection for a call; raises `ServerUnavailable` at once while the server fails."""
         declared = self._declared.of(call.terms.capabilities)
         key = self._key(call, declared.key)
-        found = self._usable(key)
+        found = self._answering(key)
         return found if found is not None else await self._open(key, declared.capabilities)
 
     @contextlib.asynccontextmanager
@@ -177,7 +186,7 @@ class Upstream:
             return
         key = await self._lease(call, declared.key)
         try:
-            found = self._usable(key)
+            found = self._answering(key)
             yield found if found is not None else await self._open(key, declared.capabilities)
         finally:
             self._leased.discard(key)
@@ -205,7 +214,7 @@ class Upstream:
         key = self._key(call, declared.key)
         found = self._usable(key)
         if found is None:
-            known = self._offers.get(declared.key)
+            known = self._offers.get(declared.key) if self.failed_at is None else None
             if known is not None and asyncio.get_running_loop().time() - known.fetched < STALE_SECONDS:
                 return known
             found = await self._open(key, declared.capabilities)
@@ -219,6 +228,31 @@ class Upstream:
             self._generation.next()
         return offers
 
+    def known(self, call: ServerCall) -> Offers | None:
+        """What the server offers to the client of a call, as far as it is known without asking."""
+        declared = self._declared.of(call.terms.capabilities)
+        found = self._usable(self._key(call, declared.key))
+        return (None if found is None else found.known_offers) or self._offers.get(declared.key)
+
+    @property
+    def is_late(self) -> bool:
+        """True if lists have waited for this server in vain, and it has neither answered nor failed since."""
+        return self._late is not None and not self._late.done()
+
+    def await_lists(self, call: ServerCall) -> None:
+        """Wait for a server that is late while nobody else does, and tell clients when it has answered."""
+        if not self.is_late and not self._closed:
+            self._late = self._spawn(self._announce_late(call))
+
+    async def _announce_late(self, call: ServerCall) -> None:
+        with contextlib.suppress(ServerUnavailable):
+            await self.offers(call)
+            self._announce()
+
+    def _announce(self) -> None:
+        for kind in LIST_KINDS:
+            self._on_changed(self, kind)
+
     def kept_offers(self, call: ServerCall) -> Offers | None:
         """What the server offered before it failed, for as long as its tools stay in the lists."""
         known = self._offers.get(self._declared.of(call.terms.capabilities).key)
@@ -230,12 +264,17 @@ class Upstream:
     def timed_out(self, problem: Timeout) -> None:
         """A request got no answer in time."""
         self.breaker.timed_out(str(problem), asyncio.get_running_loop().time())
+        self._hangs = self.breaker.state is State.OPEN
 
     def answered(self) -> None:
         """The server has answered a request."""
+        self._hangs = False
         if self.breaker.state is not State.CLOSED or self.failed_at is not None:
-            self.failed_at = None
+            failed_at, self.failed_at = self.failed_at, None
             self._generation.next()
+            now = asyncio.get_running_loop().time()
+            if failed_at is not None and now - failed_at >= self.settings.grace_seconds:
+                self._announce()  # its tools have vanished from the lists
         self.breaker.succeeded()
 
     def connections_of(self, session: Session) -> list[UpstreamConnection]:
@@ -276,6 +315,15 @@ class Upstream:
     def _usable(self, key: ConnectionKey) -> UpstreamConnection | None:
         found = self._connections.get(key)
         return found if found is not None and found.is_usable else None
+
+    def _answering(self, key: ConnectionKey) -> UpstreamConnection | None:
+        """The usable connection; raises `ServerUnavailable` while the server answers nothing that is sent over it."""
+        found = self._usable(key)
+        if found is not None and self._hangs:
+            refusal = self.breaker.refusal(asyncio.get_running_loop().time())
+            if refusal is not None:
+                raise ServerUnavailable(self.key, refusal.reason, refusal.retry_in)
+        return found
 
     async def _open(self, key: ConnectionKey, capabilities: ClientCapabilities) -> UpstreamConnection:
         opening = self._opening.get(key)
@@ -367,10 +415,14 @@ class Upstream:
 
     def _changed(self, kind: ListKind) -> None:
         self._offers.clear()
+        # A server may tell one connection only, and a client may have several.
+        for connection in self._connections.values():
+            connection.forget_offers()
         self._generation.next()
         self._on_changed(self, kind)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task

@@ -41,6 +41,10 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
     """SHA-256 of the definition that is acted on."""
     launch: str | None = None
     """`LaunchSpec.digest` of the server, so that what was said of one program is not said of another of its name."""
+    principal: str | None = None
+    """The authenticated caller of a gateway; None where there is no authentication."""
+    groups: frozenset[str] = frozenset()
+    """The groups of the caller, from the claims of its token."""
 
 
 class Decision(msgspec.Struct, frozen=True):

@@ -16,7 +16,7 @@ from dovetail.userdata.private_file import FileUnusable, read_file
 
 from .actions import ActionKind, Verdict
 from .conditions import Condition, Equals, Like, OneOf, Outside, Under
-from .rules import Policy, Rule
+from .rules import Names, Policy, Rule
 
 FILE = "policy.toml"
 """In the user's folder."""
@@ -38,6 +38,9 @@ class _Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     idempotent: bool | None = None
     open_world: bool | None = None
     trusted: bool | None = None
+    principal: Names | None = None
+    group: Names | None = None
+    not_group: Names | None = None
 
 
 def build_policy(
@@ -56,6 +59,19 @@ def build_policy(
 def read_rules(source: Mapping[str, Any], origin: str = "code") -> tuple[Rule, ...]:
     """The rules of a mapping as it stands in a file: `{"rules": [{"verdict": "deny", "tool": "delete_*"}]}`."""
     return tuple(_rule(item, origin, f"{origin}: rule {n}") for n, item in enumerate(_items(source, origin), 1))
+
+
+def load_policy(path: Path) -> Policy:
+    """The policy of one file, which must be there; its rules name the file without its folder.
+
+    It is for programs that tell their callers which rule refuses a request.
+    """
+    if not path.is_file():
+        raise LocalError(f"There is no policy file {path}")
+    return Policy(
+        msgspec.structs.replace(rule, origin=path.name + rule.origin.removeprefix(str(path)))
+        for rule in load_rules(path)
+    )
 
 
 def load_rules(path: Path) -> tuple[Rule, ...]:

@@ -40,6 +40,9 @@ _SUBJECTS: Mapping[str, str] = MappingProxyType(
         "*": "everything of",
     }
 )
+Names: TypeAlias = str | tuple[str, ...]
+"""A pattern with `*` and `?`, or several of which one has to match."""
+
 _VERBS: Mapping[Verdict, str] = MappingProxyType({"allow": "allow", "ask": "ask about", "deny": "deny"})
 
 
@@ -65,6 +68,12 @@ class Rule(msgspec.Struct, frozen=True, dict=True):
     idempotent: bool | None = None
     open_world: bool | None = None
     trusted: bool | None = None
+    principal: Names | None = None
+    """Patterns for the authenticated callers that it is about."""
+    group: Names | None = None
+    """Patterns for the groups of callers that it is about."""
+    not_group: Names | None = None
+    """Patterns for groups whose members it is not about; for rules that ask or deny."""
     definition: str | None = None
     """SHA-256 of the only definition that it is about."""
     launch: str | None = None
@@ -77,6 +86,8 @@ class Rule(msgspec.Struct, frozen=True, dict=True):
             raise LocalError("A rule with `tool` is about tools: leave out `kind` and `name`")
         if self.about not in ("tool",) and (self.arguments or self.hints):
             raise LocalError(f"A rule about {self.about!r} cannot look at arguments or annotations, which tools have")
+        if self.not_group is not None and self.verdict == "allow":
+            raise LocalError("A rule with `not_group` asks or denies: to allow, name the `group` that may")
 
     @functools.cached_property
     def about(self) -> ActionKind | Literal["*"]:
@@ -110,7 +121,17 @@ class Rule(msgspec.Struct, frozen=True, dict=True):
             and self.trusted in (None, action.trusted)
             and self.definition in (None, action.definition)
             and self.launch in (None, action.launch)
+            and self._fits_caller(action)
         )
+
+    def _fits_caller(self, action: Action) -> bool:
+        if self.principal is not None and (
+            action.principal is None or not _any_matches(self.principal, (action.principal,))
+        ):
+            return False
+        if self.group is not None and not _any_matches(self.group, action.groups):
+            return False
+        return self.not_group is None or not _any_matches(self.not_group, action.groups)
 
     def matches_call(self, action: Action) -> bool:
         """True if annotations and arguments are such as it is about."""
@@ -156,6 +177,8 @@ class Rule(msgspec.Struct, frozen=True, dict=True):
     def _conditions(self) -> list[str]:
         conditions = [f"it is {'' if value else 'not '}{hint.replace('_', '-')}" for hint, value in self.hints.items()]
         conditions += [f"{place} {condition}" for place, condition in self.arguments.items()]
+        callers = (("", self.principal), ("in the group ", self.group), ("not in the group ", self.not_group))
+        conditions += [f"the caller is {words}{_shown_names(names)}" for words, names in callers if names is not None]
         if self.definition is not None:
             conditions.append("its definition has not changed")
         if self.launch is not None and self.definition is None:
@@ -207,9 +230,18 @@ class Policy:
             return Decision("deny", "deny what no rule is about (default)")
         return Decision(first.verdict, str(first))
 
+    def always_denies(self, action: Action) -> bool:
+        """True if an action is denied whatever its arguments are."""
+        return any(
+            rule.verdict == "deny" and not rule.arguments and rule.matches_call(action) for rule in self._about(action)
+        )
+
     def _about(self, action: Action) -> tuple[Rule, ...]:
         """The rules whose subject is that of the action; remembered, since one tool is called again and again."""
-        subject = (action.kind, action.server, action.name, action.trusted, action.definition, action.launch)
+        subject = (
+            *(action.kind, action.server, action.name, action.trusted, action.definition, action.launch),
+            *(action.principal, action.groups),
+        )
         rules = self._by_subject.get(subject)
         if rules is None:
             rules = tuple(rule for rule in (*self._rules, *DEFAULTS) if rule.matches_subject(action))
@@ -234,6 +266,15 @@ def hints_of(annotations: ToolAnnotations | None) -> dict[Hint, bool]:
     if hints["read_only"]:
         hints["destructive"], hints["idempotent"] = False, True
     return hints
+
+
+def _any_matches(patterns: Names, texts: Iterable[str]) -> bool:
+    several = (patterns,) if isinstance(patterns, str) else patterns
+    return any(glob_matches(pattern, text) for text in texts for pattern in several)
+
+
+def _shown_names(names: Names) -> str:
+    return names if isinstance(names, str) else " or ".join(names)
 
 
 def _said(annotations: ToolAnnotations | None, hint: Hint) -> bool | None:

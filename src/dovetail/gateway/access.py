@@ -1,0 +1,378 @@
+"""Access: who may use which tool, prompt or resource of a gateway, how often, and the record of it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar, cast
+
+import msgspec
+
+from dovetail.policy.actions import Action, Decision
+from dovetail.policy.audit.log import Audit, AuditEvent, Decider, Unrecorded
+from dovetail.policy.inspection.invisible_chars import show_hidden
+from dovetail.policy.policy_file import load_policy, read_rules
+from dovetail.policy.rules import Policy
+from dovetail.protocol.errors import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    DovetailError,
+    InvalidAnswer,
+    LocalError,
+    MissingCapability,
+    ProtocolError,
+    Refused,
+    RemoteError,
+)
+from dovetail.runtime.rate_limit import TokenBuckets, rate_limit_error
+from dovetail.server.mrtr.client_requests import elicit_form
+from dovetail.types.bounded_dict import BoundedDict
+from dovetail.types.tools import CallToolResult, Tool
+
+from .inbound import Caller, caller_of
+from .quarantine import Quarantine, digest_of
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from dovetail.server.invocation import Invocation
+    from dovetail.server.session import ServerCall
+
+logger = logging.getLogger("dovetail")
+
+MAX_SHOWN = 1000
+"""Characters of the arguments that an approval question shows."""
+
+MAX_DIGESTS = 10_000
+"""Definitions whose digests are remembered."""
+
+SubjectKind = Literal["tool", "prompt", "resource"]
+
+_VERBS = {"tool": "call the tool", "prompt": "get the prompt", "resource": "read the resource"}
+
+_APPROVAL: dict[str, Any] = {
+    "type": "object",
+    "properties": {"approve": {"type": "boolean", "title": "Approve", "description": "Yes: it is done, once."}},
+    "required": ["approve"],
+}
+
+ResultT = TypeVar("ResultT")
+
+
+class Subject(NamedTuple):
+    """What a request wants to use: a tool, a prompt or a resource of one server."""
+
+    kind: SubjectKind
+    server: str
+    """The key of the server in the configuration."""
+    name: str
+    """The name, or the URI, as the server knows it."""
+    trusted: bool = False
+    definition: Any = None
+    """The definition of a tool or prompt."""
+
+
+class Access:
+    """The rules, the lockfile, the rate limit and the audit log of a gateway; each may be absent."""
+
+    def __init__(
+        self,
+        *,
+        policy: Policy | None = None,
+        quarantine: Quarantine | None = None,
+        audit: Audit | None = None,
+        rate: float | None = None,
+        burst: float | None = None,
+    ) -> None:
+        self.policy = policy
+        self.quarantine = quarantine
+        self.audit = audit
+        self._rates = None if rate is None else TokenBuckets(rate, max(1.0, rate) if burst is None else burst)
+        self._digests: BoundedDict[int, tuple[Any, str]] = BoundedDict(MAX_DIGESTS)
+        self._is_open = policy is None and audit is None and self._rates is None
+
+    def list_key(self, call: ServerCall) -> Hashable:
+        """Equal for callers that see the same lists."""
+        if self.policy is None:
+            return None
+        caller = caller_of(call)
+        return call.terms.principal, None if caller is None else caller.groups
+
+    def hides(self, call: ServerCall, subject: Subject) -> bool:
+        """True if a caller may never use something, so that it is not listed for it."""
+        return self.policy is not None and self.policy.always_denies(self._action(call, subject, {}))
+
+    def refuse_denied(self, call: ServerCall, subject: Subject) -> None:
+        """Raise for what a caller may never use; for requests that only concern it, such as completion."""
+        if self.policy is not None:
+            _check_caller(call)
+            action = self._action(call, subject, {})
+            if self.policy.always_denies(action):
+                raise denial(subject, self.policy.decide(action))
+
+    def permitted(self, invocation: Invocation, subject: Subject, arguments: dict[str, Any] | None) -> Permit:
+        """A context in which a request is forwarded: entering it raises if that is not allowed, leaving it records."""
+        return _OPEN if self._is_open else _CheckedPermit(self, invocation, subject, arguments or {})
+
+    async def authorize(self, invocation: Invocation, subject: Subject, arguments: dict[str, Any]) -> str | None:
+        """Decide on a request, after asking the client if the rules say so; the digest of the definition."""
+        call = invocation.call
+        if self._rates is not None:
+            wait = self._rates.take(call.client_key or id(call.session), time.monotonic())
+            if wait > 0:
+                raise rate_limit_error("requests", wait)
+        if self.policy is None:
+            digest = self._digest(subject)
+            await self.record("call", call, subject, digest, None, "no policy", arguments=arguments)
+            return digest
+        _check_caller(call)
+        action = self._action(call, subject, arguments)
+        decision = self.policy.decide(action)
+        if decision.verdict == "deny":
+            await self.record("refusal", call, subject, action.definition, "policy", decision.rule)
+            raise denial(subject, decision)
+        by: Decider = "policy"
+        if decision.verdict == "ask":
+            await self._ask(invocation, subject, decision, action)
+            by = "person"
+        await self.record("call", call, subject, action.definition, by, decision.rule, arguments=arguments)
+        return action.definition
+
+    async def _ask(self, invocation: Invocation, subject: Subject, decision: Decision, action: Action) -> None:
+        """Have the client's user approve; raises if they do not, or cannot be asked."""
+        call = invocation.call
+        if _is_rerun(invocation):
+            return  # approved before the server asked its own questions
+        text = question(subject, action.arguments, decision)
+        await self.record("question", call, subject, action.definition, "policy", decision.rule)
+        try:
+            answer = await elicit_form(invocation, text, _APPROVAL, None)
+            approved = answer.accepted and cast("dict[str, Any]", answer.data).get("approve") is True
+        except (MissingCapability, LocalError) as problem:
+            await self.record("refusal", call, subject, action.definition, "nobody", decision.rule)
+            raise _unasked(subject, decision, problem) from problem
+        except (InvalidAnswer, Refused, RemoteError) as problem:
+            await self.record("answer", call, subject, action.definition, "person", decision.rule, approved=False)
+            raise _declined(subject, decision, f"the answer was no approval: {problem}") from problem
+        await self.record("answer", call, subject, action.definition, "person", decision.rule, approved=approved)
+        if not approved:
+            raise _declined(subject, decision, "the user did not approve it")
+
+    async def record(
+        self,
+        event: AuditEvent,
+        call: ServerCall,
+        subject: Subject,
+        definition: str | None,
+        by: Decider | None,
+        rule: str,
+        **details: Any,
+    ) -> None:
+        """Append a record before something is done; raises if that fails, and then it is not done."""
+        if self.audit is None:
+            return
+        try:
+            await self.audit.record(
+                event,
+                server=subject.server,
+                name=subject.name,
+                by=by,
+                rule=rule,
+                definition=definition,
+                kind=subject.kind,
+                principal=call.terms.principal,
+                **details,
+            )
+        except Unrecorded as problem:
+            logger.error("%s", problem)
+            raise ProtocolError(INTERNAL_ERROR, "It was not done, because it cannot be recorded") from problem
+
+    def record_outcome(self, call: ServerCall, subject: Subject, definition: str | None, outcome: str) -> None:
+        """Append what came of a request, without waiting for it."""
+        if self.audit is not None:
+            self.audit.record_soon(
+                _warn_unrecorded,
+                "result",
+                server=subject.server,
+                name=subject.name,
+                definition=definition,
+                kind=subject.kind,
+                principal=call.terms.principal,
+                outcome=outcome,
+            )
+
+    def close(self) -> None:
+        """Write what is left of the audit log."""
+        if self.audit is not None:
+            self.audit.close()
+
+    def _action(self, call: ServerCall, subject: Subject, arguments: dict[str, Any]) -> Action:
+        return action_of(subject, call.terms.principal, caller_of(call), arguments, self._digest(subject))
+
+    def _digest(self, subject: Subject) -> str | None:
+        definition = subject.definition
+        if definition is None:
+            return None
+        known = self._digests.get(id(definition))
+        if known is None or known[0] is not definition:
+            known = self._digests[id(definition)] = (definition, digest_of(definition))
+        return known[1]
+
+
+def make_access(
+    *,
+    policy: Policy | Mapping[str, Any] | str | os.PathLike[str] | None = None,
+    lockfile: str | os.PathLike[str] | None = None,
+    audit: Audit | str | os.PathLike[str] | None = None,
+    rate_limit: float | None = None,
+    burst: float | None = None,
+) -> Access:
+    """The access control of a gateway, from its options; raises `LocalError` for files that cannot be used."""
+    if isinstance(policy, str | os.PathLike):
+        policy = load_policy(Path(policy))
+    elif policy is not None and not isinstance(policy, Policy):
+        policy = Policy(read_rules(policy))
+    return Access(
+        policy=policy,
+        quarantine=None if lockfile is None else Quarantine(Path(lockfile)),
+        audit=Audit(audit) if isinstance(audit, str | os.PathLike) else audit,
+        rate=rate_limit,
+        burst=burst,
+    )
+
+
+class Permit:
+    """The context of a request that needs no permission."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        return None
+
+    def note(self, result: ResultT) -> ResultT:
+        """Take note of the result, which is returned."""
+        return result
+
+
+_OPEN = Permit()
+
+
+class _CheckedPermit(Permit):
+    """The context of a request that is decided on and recorded."""
+
+    def __init__(self, access: Access, invocation: Invocation, subject: Subject, arguments: dict[str, Any]) -> None:
+        self._access = access
+        self._invocation = invocation
+        self._subject = subject
+        self._arguments = arguments
+        self._definition: str | None = None
+        self._outcome = "task"  # unless there is a result, the call goes on as a task of the server
+
+    async def __aenter__(self) -> Self:
+        self._definition = await self._access.authorize(self._invocation, self._subject, self._arguments)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if problem is not None:
+            self._outcome = f"error: {problem}" if isinstance(problem, DovetailError) else kind.__name__ if kind else ""
+        self._access.record_outcome(self._invocation.call, self._subject, self._definition, self._outcome)
+
+    def note(self, result: ResultT) -> ResultT:
+        """Take note of the result, which is returned."""
+        self._outcome = "ok" if self._access.audit is None else outcome_of(result)
+        return result
+
+
+def action_of(
+    subject: Subject, principal: str | None, caller: Caller | None, arguments: dict[str, Any], digest: str | None
+) -> Action:
+    """The action that the rules decide on."""
+    definition = subject.definition
+    return Action(
+        kind=subject.kind,
+        server=subject.server,
+        name=subject.name,
+        arguments=arguments,
+        annotations=definition.annotations if isinstance(definition, Tool) else None,
+        trusted=subject.trusted,
+        definition=digest,
+        principal=principal,
+        groups=frozenset() if caller is None else caller.groups,
+    )
+
+
+def _check_caller(call: ServerCall) -> None:
+    """Refuse work that has lost the caller of its request, since rules about groups could not be decided."""
+    if call.terms.principal is not None and caller_of(call) is None:
+        raise ProtocolError(INTERNAL_ERROR, "The groups of the caller are not known here; send the request again")
+
+
+def question(subject: Subject, arguments: dict[str, Any], decision: Decision) -> str:
+    """The approval question to the user of a client."""
+    given = ""
+    if arguments:
+        text = msgspec.json.encode(arguments, order="sorted").decode("utf-8", "replace")
+        cut = "" if len(text) <= MAX_SHOWN else f" … ({len(text)} characters)"
+        given = f" with {show_hidden(text[:MAX_SHOWN])}{cut}"
+    name = show_hidden(subject.name)
+    return f"May the gateway {_VERBS[subject.kind]} {name!r} of {subject.server!r}{given}? Rule: {decision.rule}."
+
+
+def denial(subject: Subject, decision: Decision) -> ProtocolError:
+    """The error for what a rule denies."""
+    return _refusal(subject, decision, f"The policy of the gateway does not allow it: {decision.rule}.")
+
+
+class _Outcome(msgspec.Struct):
+    is_error: bool | None = msgspec.field(default=None, name="isError")
+    result_type: str | None = msgspec.field(default=None, name="resultType")
+
+
+_read_outcome = msgspec.json.Decoder(_Outcome).decode
+
+
+def outcome_of(result: Any) -> str:
+    """A result in one word for the audit log: ok, failed (by the tool itself), or input required."""
+    if isinstance(result, bytes):
+        head = _read_outcome(result)
+        return "failed" if head.is_error else "ok" if head.result_type in (None, "complete") else str(head.result_type)
+    if isinstance(result, CallToolResult):
+        return "failed" if result.is_error else "ok"
+    return "ok"
+
+
+def _unasked(subject: Subject, decision: Decision, problem: Exception) -> ProtocolError:
+    text = f"The policy of the gateway wants a user to approve it, and the client cannot be asked ({problem})"
+    return _refusal(subject, decision, f"{text}. Rule: {decision.rule}.")
+
+
+def _declined(subject: Subject, decision: Decision, reason: str) -> ProtocolError:
+    return _refusal(subject, decision, f"It needs approval, and {reason}. Rule: {decision.rule}.")
+
+
+def _refusal(subject: Subject, decision: Decision, why: str) -> ProtocolError:
+    text = f"The gateway did not {_VERBS[subject.kind]} {subject.name!r} of {subject.server!r}. {why}"
+    return ProtocolError(INVALID_REQUEST, text, {"server": subject.server, "rule": decision.rule})
+
+
+def _is_rerun(invocation: Invocation) -> bool:
+    """True if the questions of the server were answered since the approval, on a revision with direct requests.
+
+    In rounds the journal of the call has the approval, and gives it again; here the framework itself has run the
+    handler before, and the client has no way to pretend so.
+    """
+    direct = invocation.call.terms.revision.server_requests == "direct"
+    return direct and (bool(invocation.answers) or invocation.request_state is not None)
+
+
+def _warn_unrecorded(problem: Exception) -> None:
+    logger.error("The outcome of a request was not recorded: %s", problem)

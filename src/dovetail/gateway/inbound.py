@@ -1,0 +1,98 @@
+"""Callers of a gateway: who sent a request, with which groups, and the token that it came with.
+
+The token is for the gateway. It is handed to nobody but the authorization server that exchanges it for another one
+(`credentials`), so that it is not part of the call, which handlers and middleware see. The verifier of the gateway
+leaves it in a context variable, which the tasks that serve the request inherit.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Hashable
+from contextvars import ContextVar
+from typing import Any, TypeAlias, cast
+
+import msgspec
+
+from dovetail.auth.token_verification import Principal
+from dovetail.server.auth.verifiers import Verified, Verifier, Verify
+from dovetail.server.session import ServerCall
+
+GROUP_CLAIMS = ("groups", "roles")
+"""Claims of a token that name the groups of its subject."""
+
+MAX_GROUPS = 1000
+"""Groups of one caller that count."""
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """The authenticated caller of a request."""
+
+    name: str
+    groups: frozenset[str] = frozenset()
+    client_id: str | None = None
+    scopes: tuple[str, ...] = ()
+    token: str = ""
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for requests that may use the same credentials: one client may hold less rights than another."""
+        return self.name, self.client_id, self.scopes
+
+    def __repr__(self) -> str:
+        return f"Caller(name={self.name!r})"
+
+
+_caller: ContextVar[Caller | None] = ContextVar("dovetail-gateway-caller", default=None)
+
+_Awaited: TypeAlias = "Awaitable[Verified]"
+
+
+class CallerVerifier(Verifier):
+    """The verifier of a gateway: that which was given, and a note of the caller for the request that follows."""
+
+    def __init__(self, verify: Verify, group_claims: tuple[str, ...] = GROUP_CLAIMS) -> None:
+        rules = verify if isinstance(verify, Verifier) else Verifier()
+        self.issuer, self.audience, self.scopes = rules.issuer, rules.audience, rules.scopes
+        self.implies, self.dpop = rules.implies, rules.dpop
+        self._verify = verify
+        self._group_claims = group_claims
+
+    async def __call__(self, token: str) -> Principal | None:
+        """The principal of a token."""
+        _caller.set(None)
+        verified = self._verify(token)
+        found = await cast(_Awaited, verified) if inspect.isawaitable(verified) else verified
+        principal = Principal(subject=found) if isinstance(found, str) else found
+        if principal is not None:
+            _caller.set(
+                Caller(
+                    name=principal.name_for_issuer(self.issuer),
+                    groups=groups_of(principal.claims, self._group_claims),
+                    client_id=principal.client_id,
+                    scopes=tuple(sorted(principal.scopes)),
+                    token=token,
+                )
+            )
+        return principal
+
+
+def caller_of(call: ServerCall) -> Caller | None:
+    """The caller of a request; None without authentication, and for work that has lost the token of its request."""
+    caller, name = _caller.get(), call.terms.principal
+    if name is None:
+        return None
+    # Whatever the context says, the request belongs to the principal that admission has found.
+    return caller if caller is not None and caller.name == name else None
+
+
+def groups_of(claims: dict[str, Any], names: tuple[str, ...] = GROUP_CLAIMS) -> frozenset[str]:
+    """The groups that the claims of a token name, as a list of texts or as one text."""
+    found: list[str] = []
+    for name in names:
+        value: Any = claims.get(name)
+        if isinstance(value, str):
+            found.append(value)
+        elif isinstance(value, list):
+            found += [one for one in cast("list[Any]", value) if isinstance(one, str)]
+    return frozenset(found[:MAX_GROUPS])

@@ -1,0 +1,90 @@
+"""Settings of a gateway, as the configuration file has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dovetail.gateway import Profile, ServerSettings
+from dovetail.gateway.settings import GatewaySettings, read_settings, server_settings
+from dovetail.protocol.errors import LocalError
+
+
+def test_a_server_without_settings_has_the_defaults() -> None:
+    assert server_settings({"command": "python"}, "mcp.json:2") == ServerSettings()
+
+
+def test_the_settings_of_a_server_have_names_in_camel_case() -> None:
+    given = {"timeout": 5, "maxTimeout": 50, "connectSeconds": 2, "listSeconds": 1, "idleSeconds": 9, "graceSeconds": 0}
+    assert server_settings({"gateway": given}, "mcp.json") == ServerSettings(
+        timeout=5, max_timeout=50, connect_seconds=2, list_seconds=1, idle_seconds=9, grace_seconds=0
+    )
+
+
+@pytest.mark.parametrize("value", [{"shared": True}, {"gateway": {"shared": True}}])
+def test_shared_stands_beside_the_launch_or_under_gateway(value: dict[str, Any]) -> None:
+    assert server_settings(value, "mcp.json").shared
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ({"gateway": {"timeuot": 5}}, r"mcp\.json:3: .*timeuot"),
+        ({"gateway": {"timeout": "5"}}, r"mcp\.json:3: Expected `float`, got `str` - at `\$\.timeout`"),
+        ({"shared": "yes"}, r"mcp\.json:3: Expected `bool`, got `str` - at `\$\.shared`"),
+        ({"gateway": 5}, r"mcp\.json:3: `gateway` must be an object"),
+        ({"gateway": {"listSeconds": 0}}, r"mcp\.json:3: .*listSeconds"),
+        ({"gateway": {"timeout": -1}}, r"mcp\.json:3: .*timeout"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_its_place(value: dict[str, Any], problem: str) -> None:
+    with pytest.raises(LocalError, match=problem):
+        server_settings(value, "mcp.json:3")
+
+
+def test_the_settings_of_the_gateway_have_profiles() -> None:
+    given = {"name": "team", "title": "Team", "instructions": "Ask.", "profiles": {"read": {"tools": ["*__read_*"]}}}
+    settings = read_settings(GatewaySettings, given, "mcp.json, gateway")
+    assert settings == GatewaySettings(
+        name="team", title="Team", instructions="Ask.", profiles={"read": Profile(tools=("*__read_*",))}
+    )
+
+
+def test_a_wrong_profile_is_named_with_its_place() -> None:
+    with pytest.raises(LocalError, match=r"mcp\.json, gateway: .*tool.* - at `\$\.profiles\[\.\.\.\]`"):
+        read_settings(GatewaySettings, {"profiles": {"read": {"tool": ["a"]}}}, "mcp.json, gateway")
+
+
+@pytest.mark.parametrize(
+    ("profile", "servers"),
+    [
+        (Profile(), {"git", "github", "web"}),
+        (Profile(servers=("git",)), {"git"}),
+        (Profile(servers=("git*",)), {"git", "github"}),
+        (Profile(servers=("web", "git")), {"git", "web"}),
+        (Profile(servers=()), set[str]()),
+    ],
+)
+def test_a_profile_has_the_servers_of_its_patterns(profile: Profile, servers: set[str]) -> None:
+    assert {key for key in ("git", "github", "web") if profile.has_server(key)} == servers
+
+
+@pytest.mark.parametrize(
+    ("profile", "tools"),
+    [
+        (Profile(), {"git__read_file", "git__push", "web__get"}),
+        (Profile(tools=("git__read_*",)), {"git__read_file"}),
+        (Profile(exclude=("*__push",)), {"git__read_file", "web__get"}),
+        (Profile(tools=("git__*",), exclude=("*__push",)), {"git__read_file"}),
+        (Profile(tools=("GIT__*",)), set[str]()),
+    ],
+)
+def test_a_profile_has_the_tools_of_its_patterns_that_it_does_not_exclude(profile: Profile, tools: set[str]) -> None:
+    assert {name for name in ("git__read_file", "git__push", "web__get") if profile.has_tool(name)} == tools
+
+
+def test_patterns_of_tools_do_not_leave_out_prompts_and_resources_but_exclude_does() -> None:
+    profile = Profile(tools=("git__read_*",), exclude=("secret:*", "git__draft"))
+    assert profile.has_other("git__review") and profile.has_other("git:///a")
+    assert not profile.has_other("secret:///a") and not profile.has_other("git__draft")
