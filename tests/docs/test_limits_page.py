@@ -17,10 +17,10 @@ PACKAGES = (
 )
 
 INTERNAL = {
-    "gateway.access:MAX_DIGESTS": "a small cache",
+    "gateway.access_control.permissions:MAX_DIGESTS": "a small cache",
     "gateway.core:MAX_LISTINGS": "a cache",
     "gateway.core:MAX_PAGES": "a small cache",
-    "gateway.quarantine:MAX_REVIEWS": "a small cache",
+    "gateway.access_control.quarantine:MAX_REVIEWS": "a small cache",
     "auth.authorization_code:MAX_FIELDS": "covered by the length of the response",
     "auth.challenge:MAX_CHALLENGES": "covered by the length of the header",
     "auth.challenge:MAX_PARAMETERS": "the same",

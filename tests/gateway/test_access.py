@@ -13,8 +13,8 @@ import pytest
 
 from dovetail import Audit, Client, Context, Gateway, Introspection, JWTVerifier, Policy, RemoteError, Rule, Server
 from dovetail.gateway import Profile, ServerSettings
-from dovetail.gateway.access import Subject, action_of, outcome_of, question
-from dovetail.gateway.inbound import Caller, groups_of
+from dovetail.gateway.access_control.inbound import Caller, groups_of
+from dovetail.gateway.access_control.permissions import Subject, action_of, outcome_of, question
 from dovetail.policy import Action, Decision, Equals, read_records
 from dovetail.policy.definitions import define_all
 from dovetail.policy.lockfile import LockFile

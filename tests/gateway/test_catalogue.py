@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dovetail.gateway.catalogue import Catalogue, ServerOffers, may_be_of, named_server
-from dovetail.gateway.connection import Offers
+from dovetail.gateway.servers.connection import Offers
 from dovetail.protocol.names import tool_name
 from dovetail.types.prompts import Prompt
 from dovetail.types.resources import Resource, ResourceTemplate

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from dovetail.gateway.circuit_breaker import (
+from dovetail.gateway.servers.circuit_breaker import (
     FIRST_PAUSE,
     MAX_PAUSE,
     MAX_TIMEOUTS,

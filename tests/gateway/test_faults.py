@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from dovetail import Client, OutcomeUnknown, RemoteError
-from dovetail.gateway.circuit_breaker import MAX_TIMEOUTS
+from dovetail.gateway.servers.circuit_breaker import MAX_TIMEOUTS
 from dovetail.protocol.errors import InvalidAnswer
 from dovetail.protocol.revisions import REVISIONS
 from tests.gateway.gateway_process import (

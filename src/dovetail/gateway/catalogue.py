@@ -20,7 +20,7 @@ from dovetail.types.resources import Resource, ResourceTemplate
 from dovetail.types.tools import Tool, ToolExecution
 from dovetail.uri_template.template import UriTemplate
 
-from .connection import Offers
+from .servers.connection import Offers
 
 URI_PREFIX = "gateway:"
 """Begins the URI of a resource whose own URI does not say which server it belongs to: `gateway:notes:file:///a`."""

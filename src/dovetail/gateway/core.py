@@ -34,22 +34,22 @@ from dovetail.types.tools import ListToolsResult
 from dovetail.wire import codec
 from dovetail.wire.jsonrpc import Notification
 
-from .access import Access, Subject
+from .access_control.inbound import caller_of
+from .access_control.permissions import Access, Subject
 from .catalogue import Catalogue, ServerOffers, may_be_of, named_server
 from .errors import ServerUnavailable
 from .forwarded_tool import ForwardedTool
-from .inbound import caller_of
 from .metrics import Metrics
 from .search_mode import Listed, finder_tools, needs_search
+from .servers.upstream import DeclaredCapabilities, Generation, owner_of
 from .settings import SERVERS_META, Profile, SearchLimits
-from .upstream import DeclaredCapabilities, Generation, owner_of
 
 if TYPE_CHECKING:
     from dovetail.server.session import ServerCall, Session
 
-    from .connection import Offers
+    from .servers.connection import Offers
+    from .servers.upstream import Upstream
     from .state import GatewayState
-    from .upstream import Upstream
 
 MAX_PAGES = 256
 """Encoded pages of lists that are kept."""

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from dovetail.server.run.http import RunOptions
     from dovetail.transports.http.contract import Auth
 
-    from .config_source import ConfigSource
-    from .credentials import MakeTarget
+    from .servers.config_source import ConfigSource
+    from .servers.credentials import MakeTarget
 
 _URL = re.compile(r"(https?|wss?)://", re.IGNORECASE)
 
@@ -106,8 +106,8 @@ class Gateway:
 
         Only launches that the user has approved are started; `trust` approves those of the files as they are now.
         """
-        from .config_source import ConfigSource
-        from .launches import Launches
+        from .servers.config_source import ConfigSource
+        from .servers.launches import Launches
 
         source = ConfigSource(paths, Launches(), trust=trust)
         gateway = cls.__new__(cls)
@@ -178,8 +178,8 @@ def _state(
 ) -> GatewayState:
     from dovetail import __version__
 
-    from .access import make_access
-    from .inbound import CallerVerifier
+    from .access_control.inbound import CallerVerifier
+    from .access_control.permissions import make_access
 
     folder = None if source is None else source.folder
     given: dict[str, Any] = {**_defaults(settings, folder), **options}

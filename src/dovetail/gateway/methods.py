@@ -77,8 +77,8 @@ if TYPE_CHECKING:
     from dovetail.types.tools import CallToolParams, Tool
 
     from .catalogue import Catalogue
-    from .connection import UpstreamConnection
-    from .upstream import Upstream
+    from .servers.connection import UpstreamConnection
+    from .servers.upstream import Upstream
 
 _ENDED = (
     "the gateway process that held this call while it waited for an answer has ended. The call was sent to the server "
@@ -312,7 +312,7 @@ async def forward(
     try:
         async with upstream.leased(call) as connection:
             source = connection.revision
-            if source.server_requests == "direct" and invocation.is_replaying:
+            if invocation.is_replaying:
                 raise outcome_unknown(_ENDED)
             params = {key: value for key, value in call.request.params.items() if key not in _OF_ONE_HOP}
             params.update(replaced)

@@ -17,20 +17,20 @@ from dovetail.text.token_estimate import estimated_tokens
 from dovetail.types.capabilities import Implementation
 from dovetail.types.serialization import dump
 
-from .access import Access
-from .circuit_breaker import State
+from .access_control.permissions import Access
+from .access_control.quarantine import Quarantine
 from .core import GatewayCore
-from .credentials import FillSecret, MakeTarget, keep_secret, make_upstream
 from .metrics import Metrics
-from .quarantine import Quarantine
+from .servers.circuit_breaker import State
+from .servers.credentials import FillSecret, MakeTarget, keep_secret, make_upstream
+from .servers.upstream import DeclaredCapabilities, Generation, Upstream
 from .settings import GatewaySettings, Profile, ServerSettings
-from .upstream import DeclaredCapabilities, Generation, Upstream
 
 if TYPE_CHECKING:
     from dovetail.server.http.application import Application
     from dovetail.server.http.options import Settings
 
-    from .config_source import ConfigSource
+    from .servers.config_source import ConfigSource
 
 logger = logging.getLogger("dovetail")
 

@@ -10,14 +10,13 @@ from typing import Any
 
 import msgspec
 
+from dovetail.gateway.catalogue import ServerOffers
+from dovetail.gateway.servers.connection import Offers
 from dovetail.policy.definitions import Definition, DefinitionKind, define_all
 from dovetail.policy.lockfile import Lock, LockFile
 from dovetail.policy.review import Finding, review
 from dovetail.policy.user_decisions import AcceptedWarnings
 from dovetail.types.bounded_dict import BoundedDict
-
-from .catalogue import ServerOffers
-from .connection import Offers
 
 MAX_REVIEWS = 1000
 """Reviewed lists that are remembered."""

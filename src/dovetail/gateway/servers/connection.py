@@ -34,10 +34,9 @@ from .relayed_requests import RelayedRequests
 
 if TYPE_CHECKING:
     from dovetail.client.targets.contract import ServerTarget
+    from dovetail.gateway.settings import ServerSettings
     from dovetail.runtime.pending_requests import OnProgress
     from dovetail.server.session import ServerCall, Session
-
-    from .settings import ServerSettings
 
 _versions = itertools.count(1)
 

@@ -23,21 +23,21 @@ from dovetail.auth.metadata import AuthorizationServer, canonical_url
 from dovetail.auth.tokens import Tokens
 from dovetail.client.auth.grants import ClientCredentials
 from dovetail.client.auth.oauth import OAuth
+from dovetail.gateway.access_control.inbound import caller_of
+from dovetail.gateway.errors import ServerUnavailable
 from dovetail.protocol.errors import HttpStatus
 from dovetail.runtime.oauth_http import OAuthHttp
 from dovetail.transports.http.contract import Auth, HttpOptions
 
-from .errors import ServerUnavailable
-from .inbound import caller_of
 from .upstream import DeclaredCapabilities, Generation, OnChanged, Upstream
 
 if TYPE_CHECKING:
     from dovetail.client.targets.contract import ServerTarget
+    from dovetail.gateway.settings import Credentials, ServerSettings
     from dovetail.server.session import ServerCall, Session
     from dovetail.types.capabilities import Implementation
 
     from .connection import Offers, UpstreamConnection
-    from .settings import Credentials, ServerSettings
 
 MAX_CALLERS = 1000
 """Callers that have connections of their own to one server; beyond it the longest unused ones are closed."""

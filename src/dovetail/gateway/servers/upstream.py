@@ -8,6 +8,8 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Hashable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from dovetail.gateway.errors import ServerUnavailable
+from dovetail.gateway.settings import ServerSettings
 from dovetail.protocol.bridge import can_be_asked, capabilities_key, relayed_capabilities
 from dovetail.protocol.errors import ConnectionLost, DovetailError, Timeout
 from dovetail.protocol.subscriptions import LIST_KINDS, ListKind
@@ -15,8 +17,6 @@ from dovetail.types.bounded_dict import BoundedDict
 
 from .circuit_breaker import CircuitBreaker, State
 from .connection import Offers, UpstreamConnection
-from .errors import ServerUnavailable
-from .settings import ServerSettings
 
 if TYPE_CHECKING:
     from dovetail.client.targets.contract import ServerTarget

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, cast
 from dovetail.config.config_watch import ConfigWatch
 from dovetail.config.document import read_document
 from dovetail.config.jsonc import Object, plain
+from dovetail.gateway.settings import GatewaySettings, ServerSettings, read_settings, server_settings
+from dovetail.gateway.state import ServerDefinition
 from dovetail.protocol.errors import LocalError
 
 from .launches import Launches
-from .settings import GatewaySettings, ServerSettings, read_settings, server_settings
-from .state import ServerDefinition
 
 if TYPE_CHECKING:
     from dovetail.config.entries import ServerEntry
