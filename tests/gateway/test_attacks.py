@@ -9,7 +9,7 @@ import pytest
 from dovetail import Client, Context, Gateway, NotFound, Policy, RemoteError, Rule, Server
 from tests.gateway.served import served, tokens
 from tests.support.http import serving
-from tests.support.raw_http import SESSIONS, Site, modern_meta, request, text_of
+from tests.support.raw_http import SESSIONS, Site, modern_headers, modern_meta, request, text_of
 
 ERAS = ["2025-11-25", "2026-07-28"]
 FORM = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
@@ -191,3 +191,45 @@ async def test_a_header_that_names_another_tool_than_the_body_is_refused() -> No
         assert answer.status == 400
         denied = await (await ann.modern("tools/call", name="files__delete", arguments={})).answer()
         assert "deny tool delete" in denied["error"]["message"]
+
+
+async def test_a_server_cannot_make_the_gateway_fetch_the_metadata_that_it_names() -> None:
+    """Nobody is there to log in, so that a challenge of a server is no reason to visit an address that it chooses."""
+    asked: list[str] = []
+
+    async def secret(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            asked.append(scope["path"])
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"{}"})
+
+    async with serving(secret) as inner:
+
+        async def hostile(scope: Any, receive: Any, send: Any) -> None:
+            if scope["type"] == "http":
+                challenge = f'Bearer resource_metadata="{inner}/latest/meta-data"'.encode()
+                headers = [(b"www-authenticate", challenge), (b"location", inner.encode())]
+                await send({"type": "http.response.start", "status": 401, "headers": headers})
+                await send({"type": "http.response.body", "body": b""})
+
+        async with serving(hostile) as outer:
+            gateway = Gateway({"hostile": f"{outer}/mcp", "files": make_server()})
+            async with served(gateway) as at, at.client() as client:
+                assert {tool.name for tool in await client.tools()} == {"files__read", "files__delete", "files__sign"}
+                with pytest.raises(RemoteError, match="'hostile' is not available"):
+                    await client.call("hostile__x")
+    assert asked == []
+
+
+async def test_a_server_cannot_put_anything_into_a_cache_that_clients_share() -> None:
+    server = Server("files", list_ttl=3600)
+
+    @server.resource("file:///a", ttl=3600, public=True)
+    def a() -> str:
+        return "a"
+
+    async with served(Gateway({"files": server})) as at, Site(at.url) as raw:
+        for method, params in (("resources/list", {}), ("tools/list", {}), ("resources/read", {"uri": "file:///a"})):
+            message = request(method, **params, _meta=modern_meta())
+            result = (await (await raw.post(message, modern_headers(message))).json())["result"]
+            assert result["cacheScope"] == "private", method

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import msgspec
 
 from dovetail.auth.errors import AuthorizationFailed
+from dovetail.middleware.telemetry import trace_context
 from dovetail.protocol.bridge import (
     can_be_asked,
     forwarded_meta,
@@ -367,7 +368,8 @@ async def _exchange(
     """Send a request and translate its result; one that is to be repeated later, without any question, is repeated."""
     call = invocation.call
     method, revision, source = call.request.method, call.terms.revision, connection.revision
-    meta, progress = forwarded_meta(call.request.params), None
+    # The span of the server becomes a child of ours, if there is one, and else of the client's.
+    meta, progress = {**forwarded_meta(call.request.params), **trace_context()}, None
     if PROGRESS_TOKEN in (meta_of(call.request.params) or {}):
         progress = functools.partial(_report_progress, invocation)
     level = wanted_level(call)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,15 @@ from dovetail.types.errors import missing_extra
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
+
+
+def trace_context() -> dict[str, str]:
+    """The context of the span that is recorded now, as fields of `_meta`; empty without a span."""
+    propagate = sys.modules.get("opentelemetry.propagate")
+    carrier: dict[str, str] = {}
+    if propagate is not None:  # otherwise nothing in this process records spans
+        propagate.inject(carrier)
+    return carrier
 
 
 class Telemetry:
