@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
 
 import pytest
 
 from dovetail import Client, Context, Gateway, OutcomeUnknown, RemoteError, Server
 from tests.support.asking import Rounds
+from tests.support.http import serving
+from tests.support.raw_http import Answer, Session, Site
 from tests.support.replica_clients import OpenStore, replicas
 
 BACKS = ["2025-11-25", "2026-07-28"]
@@ -95,3 +99,39 @@ async def test_clients_of_the_handshake_era_call_through_any_gateway(store: Open
 
 async def _call(client: Client, number: int) -> int:
     return (await client.call("shop__plain", number=number)).data
+
+
+@pytest.mark.parametrize("back", BACKS)
+async def test_a_session_hears_of_updates_wherever_its_stream_is(back: str, store: OpenStore) -> None:
+    """It has subscribed at one gateway, opens its stream at another, and goes on when the first has ended."""
+    server = Server("files", revisions=[back])
+
+    @server.resource("file:///a")
+    def a() -> str:
+        return "a"
+
+    async def heard(stream: Answer) -> None:
+        async with asyncio.timeout(10):
+            updated = asyncio.ensure_future(stream.message())
+            while not updated.done():
+                server.notify_resource_updated("file:///a")
+                await asyncio.wait([updated], timeout=0.05)
+            assert updated.result()["params"] == {"uri": "file:///a"}
+
+    async with contextlib.AsyncExitStack() as stack, contextlib.AsyncExitStack() as first:
+        here, there = [await outer.enter_async_context(_gateway(server, store)) for outer in (first, stack)]
+        session = await here.session("2025-11-25")
+        await (await session.ask("resources/subscribe", uri="file:///a")).json()
+        stream = await Session(there, session.revision, session.id).get()
+        await heard(stream)
+        await first.aclose()
+        await heard(stream)
+
+
+@contextlib.asynccontextmanager
+async def _gateway(server: Server, store: OpenStore) -> AsyncGenerator[Site]:
+    opened, gateway = store(), Gateway({"files": server})
+    async with serving(gateway.asgi(store=opened)) as url, Site(url) as site:
+        yield site
+    await gateway.close()
+    await opened.close()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,7 +24,9 @@ from dovetail.protocol.errors import (
 )
 from dovetail.protocol.subscriptions import ListKind
 from dovetail.server.core import PAGE_SIZE, Kind, ServerCore, Verify
+from dovetail.server.session import ServerCall, Session
 from dovetail.server.tasks.methods import task_extension
+from dovetail.server.tasks.task_call import NoSink
 from dovetail.types.base import PageParams, Result
 from dovetail.types.bounded_dict import BoundedDict
 from dovetail.types.capabilities import Implementation, ListCapability, ResourcesCapability, ServerCapabilities
@@ -32,7 +35,7 @@ from dovetail.types.prompts import ListPromptsResult
 from dovetail.types.resources import ListResourcesResult, ListResourceTemplatesResult
 from dovetail.types.tools import ListToolsResult
 from dovetail.wire import codec
-from dovetail.wire.jsonrpc import Notification
+from dovetail.wire.jsonrpc import Notification, Request
 
 from .access_control.inbound import caller_of
 from .access_control.permissions import Access, Subject
@@ -45,11 +48,11 @@ from .servers.upstream import DeclaredCapabilities, Generation, owner_of
 from .settings import SERVERS_META, Profile, SearchLimits
 
 if TYPE_CHECKING:
-    from dovetail.server.session import ServerCall, Session
-
     from .servers.connection import Offers
     from .servers.upstream import Upstream
     from .state import GatewayState
+
+logger = logging.getLogger("dovetail")
 
 MAX_PAGES = 256
 """Encoded pages of lists that are kept."""
@@ -120,6 +123,7 @@ class GatewayCore(ServerCore):
 
         self.methods = METHODS
         self._task_tools: dict[str, ForwardedTool] = {}
+        self._subscribing: set[asyncio.Task[None]] = set()
         self.tools.get = self._task_tools.get
         # Which servers have tasks can change at any time.
         self.has_task_tools = True
@@ -401,6 +405,30 @@ class GatewayCore(ServerCore):
                     connection.notify_roots_changed()
         else:
             super().notified(notification, session)
+
+    @property
+    def has_replicas(self) -> bool:
+        """True if other gateways share the store, and may have the streams of sessions."""
+        return bool(self._replicas)
+
+    def add_session(self, session: Session) -> None:
+        """Notify a session from now on; what it has subscribed to at another gateway is subscribed to here too."""
+        super().add_session(session)
+        terms = session.lifecycle.terms
+        if terms is None:
+            return
+        for uri in session.subscriptions.subscribed:
+            request = Request("subscribe", "resources/subscribe", {"uri": uri})
+            call = ServerCall(request, terms, NoSink(), None, session)
+            task = asyncio.get_running_loop().create_task(self._subscribe_again(call, uri, session))
+            self._subscribing.add(task)
+            task.add_done_callback(self._subscribing.discard)
+
+    async def _subscribe_again(self, call: ServerCall, uri: str, session: Session) -> None:
+        try:
+            await self.subscribe(call, uri, session)
+        except DovetailError as problem:
+            logger.warning("A session is not notified of changes of %s: %s", uri, problem)
 
     def remove_session(self, session: Session) -> None:
         """A session has ended: its connections are closed."""

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -43,6 +43,20 @@ _versions = itertools.count(1)
 _CHANGES: dict[str, ListKind] = {f"notifications/{kind}/list_changed": kind for kind in LIST_KINDS}
 
 OnListChanged = Callable[[ListKind], None]
+
+
+@runtime_checkable
+class Announcer(Protocol):
+    """A view of the gateway, which may be one of several replicas."""
+
+    @property
+    def has_replicas(self) -> bool:
+        """True if other processes may have the streams of its sessions."""
+        ...
+
+    def announce_update(self, uri: str) -> None:
+        """Notify the subscribers of a resource, in all processes."""
+        ...
 
 
 class Offers(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -106,6 +120,8 @@ class UpstreamConnection(ClientConnection):
         self._log_level: str | None = None
         self._loop = asyncio.get_running_loop()
         self.shared = shared
+        self.tell_replicas = True
+        """False if only its own clients may hear of updates, because it has the credentials of one caller."""
         self.busy = 0
         """Requests in progress."""
         self.last_used = self._loop.time()
@@ -310,6 +326,10 @@ class UpstreamConnection(ClientConnection):
         for session, known_as in () if subscription is None else list(subscription.subscribers.items()):
             # A resource below the one that was subscribed to keeps its own name, behind the prefix of the gateway.
             shown = known_as.removesuffix(subscribed) + uri if known_as.endswith(subscribed) else known_as
+            if self.tell_replicas and isinstance(session.server, Announcer) and session.server.has_replicas:
+                # The stream of the session may be at another gateway.
+                session.server.announce_update(shown)
+                continue
             with contextlib.suppress(RuntimeError):  # its loop is closed, so the client is gone
                 session.loop.call_soon_threadsafe(session.subscriptions.resource_updated, shown)
 

@@ -125,6 +125,8 @@ class OwnToken:
 class CallerUpstream(Upstream):
     """A server as one caller reaches it."""
 
+    has_caller = True
+
     def _note_failure(self, problem: BaseException) -> None:
         # That one caller may not use a server does not make it a server that fails.
         if _concerns_caller(problem):

@@ -107,6 +107,8 @@ def session_owner(session: Session) -> Hashable:
 class Upstream:
     """One server: its connections by client and capabilities, what it offers, and whether it works."""
 
+    has_caller = False
+    """True if it has the credentials of one caller."""
     per_caller = False
     """True if each caller has credentials, and so connections and lists, of its own."""
 
@@ -358,6 +360,7 @@ class Upstream:
             self._note_failure(problem)
             raise
         connection = UpstreamConnection(target, self._info, capabilities, self.settings, self._changed, shared=shared)
+        connection.tell_replicas = not self.has_caller
         try:
             await connection.open()
         except asyncio.CancelledError:
