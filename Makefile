@@ -9,7 +9,8 @@
 #   make attacks      the regression tests of all attacks that once got through, with a table of the results
 #   make soak         ten minutes of mixed traffic with faults (SOAK="--minutes 1" for a short run)
 #   make replicas     the tests over HTTP, of the matrix and of faults, against three replicas over Redis behind nginx (TESTS=… for a part)
-#   make chaos        ten minutes of replicas killed, Redis restarted and cut off under load (CHAOS="--minutes 1" for a short run)
+#   make chaos        ten minutes of replicas killed, Redis restarted and cut off under load (CHAOS="--minutes 1" for a short run,
+#                     "--gateway 2025-11-25" for gateways in front of a server of that revision)
 #   make docs         the documentation as a site, in build/docs
 #   make conformance  the official conformance suite, on every revision
 #   make compat       other people's clients and servers against ours (COMPAT="--only mcp-1.2.0" for a part, "--resume" for the rest)

@@ -1,11 +1,11 @@
 """Three replicas behind nginx under load, with replicas killed, the store restarted and the network cut; then a check.
 
-    python -m tests.replicas.chaos [--minutes 10] [--only killed] [--seed 1]
+    python -m tests.replicas.chaos [--minutes 10] [--only killed] [--seed 1] [--gateway 2025-11-25]
 
 Every three seconds one replica is killed with SIGKILL and started again. A third of the time only that happens, a third
 with Redis restarted as well, and a third with one replica cut off from Redis for a while. Clients of every revision
 call, report progress, ask, resume and watch. Exit code 1: the history breaks a rule; the events that show it are
-printed.
+printed. With --gateway the replicas are gateways, in front of one server of that revision.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from tests.replicas.chaos_clients import REVISIONS, ChaosClient, Recorder, ResumingClient
@@ -50,7 +50,9 @@ SETTLE_SECONDS = 30.0
 class Run:
     """One scenario: clients, faults, and the history that comes of them."""
 
-    def __init__(self, around: Surroundings, folder: Path, clients: int, seed: int) -> None:
+    def __init__(
+        self, around: Surroundings, folder: Path, clients: int, seed: int, revisions: Sequence[str] = REVISIONS
+    ) -> None:
         self.recorder = Recorder(folder, around.replicas.nginx)
         self.around = around
         for replica in around.replicas.all:
@@ -59,7 +61,7 @@ class Run:
         replicas, seeds = around.replicas, iter(range(seed, seed + 10_000))
         self.callers = [
             ChaosClient(self.recorder, replicas, f"{revision} caller {number}", revision, next(seeds))
-            for revision in REVISIONS
+            for revision in revisions
             for number in range(1, clients + 1)
         ]
         self.resumers = [
@@ -67,7 +69,7 @@ class Run:
             for revision in SESSIONS
         ]
         self.watchers = [
-            ChaosClient(self.recorder, replicas, f"{revision} watcher", revision, next(seeds)) for revision in REVISIONS
+            ChaosClient(self.recorder, replicas, f"{revision} watcher", revision, next(seeds)) for revision in revisions
         ]
         self._changer = ChaosClient(self.recorder, replicas, "changer", REVISIONS[-1], next(seeds))
 
@@ -170,9 +172,16 @@ async def prepared(scenario: str, options: argparse.Namespace) -> AsyncIterator[
         folder = Path(name)
         (folder / "record").mkdir()
         async with surroundings(
-            folder, RECORDING, options.store, options.replicas, cuttable=scenario == "cut"
+            folder,
+            RECORDING,
+            options.store,
+            options.replicas,
+            cuttable=scenario == "cut",
+            behind=options.gateway,
         ) as around:
-            yield Run(around, folder / "record", options.clients, options.seed)
+            # A view of one server, whose tools have their own names, is not served over HTTP+SSE.
+            revisions = REVISIONS if options.gateway is None else REVISIONS[1:]
+            yield Run(around, folder / "record", options.clients, options.seed, revisions)
 
 
 async def chaos(scenario: str, seconds: float, options: argparse.Namespace) -> list[Violation]:
@@ -203,6 +212,7 @@ def main() -> int:
     parser.add_argument("--replicas", type=int, default=3)
     parser.add_argument("--clients", type=int, default=2, help="callers of each revision")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--gateway", choices=REVISIONS, help="gateways, in front of a server of this revision")
     options = parser.parse_args()
     return run_scenarios(options)
 

@@ -255,18 +255,18 @@ class ResumingClient:
         self.name = name
         self.revision = revision
         self.stopped = asyncio.Event()
-        self._url = replicas.nginx.url
+        self._url, self._path = replicas.nginx.url, replicas.path
         self._random = random.Random(seed)
 
     async def call(self) -> None:
         """Call one tool after the other in one session."""
         session_id = ""
         while not session_id:
-            async with Site(self._url) as site:
+            async with Site(self._url, self._path) as site:
                 with contextlib.suppress(AssertionError, ConnectionError, asyncio.IncompleteReadError, KeyError):
                     session_id = (await site.session(self.revision)).id
         while not self.stopped.is_set():
-            async with Site(self._url) as site:
+            async with Site(self._url, self._path) as site:
                 await self._call_once(Session(site, self.revision, session_id))
 
     async def _call_once(self, session: Session) -> None:

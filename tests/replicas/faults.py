@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -13,6 +14,7 @@ from typing import Any, TypeAlias
 from tests.replicas.chaos_clients import Recorder
 from tests.replicas.history import Killed, Started, StoreOutage
 from tests.support.cuttable_relay import Relay
+from tests.support.http_process import HttpProcess
 from tests.support.redis_server import RedisServer, redis_server
 from tests.support.replicas import Replica, Replicas
 
@@ -45,9 +47,12 @@ class Surroundings:
 
 @contextlib.asynccontextmanager
 async def surroundings(
-    folder: Path, server: Path, store: str, number: int, *, cuttable: bool
+    folder: Path, server: Path, store: str, number: int, *, cuttable: bool, behind: str | None = None
 ) -> AsyncIterator[Surroundings]:
-    """Replicas with a store; the first reaches it through a relay if that is to be cut."""
+    """Replicas with a store; the first reaches it through a relay if that is to be cut.
+
+    With `behind`, the replicas are gateways, and the server behind them speaks that revision and is left in peace.
+    """
     async with contextlib.AsyncExitStack() as stack:
         redis, relay = None, None
         urls = [str(folder / "store.sqlite")] * number
@@ -58,7 +63,18 @@ async def surroundings(
                 relay = await stack.enter_async_context(Relay(redis.port))
                 urls[0] = relay.url.replace("http:", "redis:")
         environment = {"RECORD": str(folder / "record")}
-        replicas = Replicas(server, folder / "nginx", urls, environment=environment, log_requests=True)
+        if behind is None:
+            replicas = Replicas(server, folder / "nginx", urls, environment=environment, log_requests=True)
+        else:
+            process = HttpProcess(server, environment={**environment, "REVISION": behind})
+            stack.callback(process.kill)
+            entry = {"url": f"http://127.0.0.1:{process.port}/mcp"}
+            config = folder / "mcp.json"
+            config.write_text(json.dumps({"mcpServers": {"recording": entry}}))
+            place = "/mcp/server/recording"
+            replicas = Replicas(
+                config, folder / "nginx", urls, "--trust", log_requests=True, command="gateway", path=place
+            )
         await asyncio.to_thread(replicas.__enter__)
         stack.callback(replicas.close)
         yield Surroundings(replicas, redis, relay)

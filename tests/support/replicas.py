@@ -9,6 +9,7 @@ import os
 import random
 import signal
 import socket
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
@@ -32,15 +33,25 @@ def reserved_port() -> int:
 
 
 class Replica:
-    """`dovetail serve FILE --http --store URL` at a port that it keeps when it is started again."""
+    """`dovetail serve FILE --http --store URL` at a port that it keeps when it is started again.
+
+    With another command, such as `gateway`, that is run in place of `serve`.
+    """
 
     def __init__(
-        self, name: str, file: str | Path, store: str, options: Sequence[str], environment: Mapping[str, str]
+        self,
+        name: str,
+        file: str | Path,
+        store: str,
+        options: Sequence[str],
+        environment: Mapping[str, str],
+        command: str = "serve",
     ) -> None:
         self.name = name
         self.port = reserved_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._file = file
+        self._command = command
         self._options = ("--http", "--store", store, *options)
         self._environment = environment
         self.process: HttpProcess | None = None
@@ -50,7 +61,14 @@ class Replica:
     def start(self) -> None:
         """Start a process, and return when it listens."""
         assert self.process is None, f"replica {self.name} is running"
-        self.process = HttpProcess(self._file, *self._options, environment=self._environment, port=self.port)
+        command = [sys.executable, "-m", "dovetail.cli", self._command, self._file, "--port", str(self.port)]
+        self.process = HttpProcess(
+            self._file,
+            *self._options,
+            command=[*command, "--log-level", "warning"],
+            environment=self._environment,
+            port=self.port,
+        )
 
     @property
     def running(self) -> HttpProcess:
@@ -117,15 +135,19 @@ class Replicas:
         number: int = 3,
         environment: Mapping[str, str] | None = None,
         log_requests: bool = False,
+        command: str = "serve",
+        path: str = "/mcp",
     ) -> None:
         stores = itertools.repeat(store, number) if isinstance(store, str) else store
         self.environment = dict(environment or {})
         self.all = [
-            Replica(str(index), file, url, options, self.environment) for index, url in enumerate(stores, start=1)
+            Replica(str(index), file, url, options, self.environment, command)
+            for index, url in enumerate(stores, start=1)
         ]
         folder.mkdir(parents=True, exist_ok=True)
         self.nginx = Nginx.for_replicas(folder, [replica.port for replica in self.all], log_requests=log_requests)
-        self.url = f"{self.nginx.url}/mcp"
+        self.path = path
+        self.url = f"{self.nginx.url}{path}"
         self.sse_url = f"{self.nginx.url}/sse"
 
     def __getitem__(self, index: int) -> Replica:

@@ -17,7 +17,8 @@ from dovetail import Context, Server
 FOLDER = Path(os.environ["RECORD"])
 COUNTER = "counter://value"
 
-server = Server("recording", version="1.0.0")
+revision = os.environ.get("REVISION")
+server = Server("recording", version="1.0.0", revisions=[revision] if revision else None)
 
 
 @dataclass
