@@ -16,7 +16,7 @@ from typing import Any
 
 import uvicorn
 
-from tests.support.raw import PATIENCE
+from tests.support.raw import PATIENCE, written_to
 
 ROOT = Path(__file__).resolve().parents[2]
 Asgi = Callable[
@@ -130,8 +130,7 @@ class Program:
     @property
     def stderr(self) -> str:
         """What the process has written to stderr so far."""
-        self._errors.seek(0)
-        return self._errors.read().decode(errors="replace")
+        return written_to(self._errors).decode(errors="replace")
 
     def kill(self) -> None:
         """End it at once, without a farewell."""

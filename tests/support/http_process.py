@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from tests.support.raw import ENVELOPE, ENVELOPE_META, HANDSHAKE, PATIENCE, eventually
+from tests.support.raw import ENVELOPE, ENVELOPE_META, HANDSHAKE, PATIENCE, eventually, written_to
 
 ROOT = Path(__file__).resolve().parents[2]
 BOTH = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
@@ -81,8 +81,7 @@ class HttpProcess:
     @property
     def stderr(self) -> str:
         """What was written to stderr so far."""
-        self._errors.seek(0)
-        return self._errors.read().decode(errors="replace")
+        return written_to(self._errors).decode(errors="replace")
 
     @property
     def complaints(self) -> list[str]:

@@ -122,8 +122,7 @@ class GatewayCore(ServerCore):
         from .methods import METHODS
 
         self.methods = METHODS
-        self._task_tools: dict[str, ForwardedTool] = {}
-        self._subscribing: set[asyncio.Task[None]] = set()
+        self._task_tools, self._subscribing = dict[str, ForwardedTool](), set[asyncio.Task[None]]()
         self.tools.get = self._task_tools.get
         # Which servers have tasks can change at any time.
         self.has_task_tools = True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from hashlib import sha256
 from typing import Any, TypeAlias, cast
 
 import msgspec
@@ -50,6 +49,8 @@ def unless_odd(plain: str, clear: bool, odd: re.Pattern[str], longest: int, owne
     """A name as it is if it is clear, short enough and has no odd character, or one with a hash of its owner."""
     if clear and len(plain) <= longest and not odd.search(plain) and not _HASHED.search(plain):
         return plain
+    from hashlib import sha256
+
     digest = sha256(msgspec.json.encode(owner)).hexdigest()[:_HASH]
     return f"{odd.sub('_', plain)[: longest - _HASH - 1]}_{digest}"
 

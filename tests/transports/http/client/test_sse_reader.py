@@ -38,9 +38,9 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     lines: list[bytes] = []
     decode = codec.decode
 
-    def count(text: bytes) -> codec.Decoded:
+    def count(text: bytes, *, raw_result: bool = False) -> codec.Decoded:
         lines.append(text)
-        return decode(text)
+        return decode(text, raw_result=raw_result)
 
     monkeypatch.setattr(codec, "decode", count)
     return lines
