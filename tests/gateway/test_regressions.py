@@ -170,3 +170,16 @@ async def test_a_list_that_changes_while_it_is_fetched_is_fetched_again(tmp_path
     async with joined(server, revision) as client:
         await client.tools()
         assert {tool.name for tool in await client.tools()} == {"s__grown"}
+
+
+@pytest.mark.parametrize("revision", list(REVISIONS))
+async def test_a_client_warns_of_servers_that_are_missing_from_a_list(
+    revision: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    gateway = Gateway({"s": asking_server(), "gone": [sys.executable, "-c", "raise SystemExit(1)"]})
+    try:
+        async with Client(gateway, revision=revision, timeout=10) as client:
+            assert await client.tools()
+    finally:
+        await gateway.close()
+    assert any("The server 'gone' behind the gateway is unavailable" in message for message in caplog.messages)

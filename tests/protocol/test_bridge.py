@@ -11,6 +11,7 @@ from dovetail.protocol.bridge import (
     can_be_asked,
     capabilities_key,
     forwarded_meta,
+    missing_servers,
     relayed_capabilities,
     retry_params,
     rewrite_ui_meta,
@@ -173,6 +174,19 @@ class TestErrors:
     def test_an_unknown_outcome_is_marked(self) -> None:
         error = translate_error(OutcomeUnknown("gone"), "tools/call", NEW)
         assert error.data == {"dovetail/outcomeUnknown": True}
+
+
+class TestMissingServers:
+    def test_each_has_a_sentence(self) -> None:
+        meta = {"dovetail/servers": {"web": {"status": "unavailable", "reason": "it is down"}, "odd": 3}}
+        assert missing_servers(meta) == [
+            "The server 'web' behind the gateway is unavailable: it is down",
+            "The server 'odd' behind the gateway is unavailable: the gateway does not say why",
+        ]
+
+    @pytest.mark.parametrize("meta", [None, {}, {"dovetail/servers": []}])
+    def test_other_lists_have_none(self, meta: dict[str, Any] | None) -> None:
+        assert missing_servers(meta) == []
 
 
 def _json(result: object) -> Any:

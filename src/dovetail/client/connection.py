@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from dovetail.client.targets.contract import ServerTarget
@@ -23,7 +23,7 @@ from dovetail.protocol.errors import (
 from dovetail.protocol.extension import Extensions
 from dovetail.protocol.revisions.revision import Revision
 from dovetail.runtime.pending_requests import OnProgress
-from dovetail.types.base import PageResult
+from dovetail.types.base import SERVERS_META, PageResult
 from dovetail.types.client_features import InputRequired
 from dovetail.types.serialization import Value
 from dovetail.types.tasks import TASKS_EXTENSION, CreatedTask, CreateTaskResult
@@ -360,8 +360,14 @@ class ClientConnection:
         lenient = not (self._strict if strict is None else strict)
         load = functools.partial(load_page, report=self._warn_of_list) if lenient else load_result
 
-        def request(params: dict[str, Any]) -> Awaitable[PageResult]:
-            return self._request_typed(method, params, kind, load=load)
+        async def request(params: dict[str, Any]) -> PageResult:
+            page = await self._request_typed(method, params, kind, load=load)
+            if page.meta and SERVERS_META in page.meta:
+                from dovetail.protocol.bridge import missing_servers
+
+                for problem in missing_servers(page.meta):
+                    self._warn_of_list(problem)
+            return page
 
         return await read_pages(method, field, request, self._list_limits)
 

@@ -27,7 +27,7 @@ from dovetail.server.core import PAGE_SIZE, Kind, ServerCore, Verify
 from dovetail.server.session import ServerCall, Session
 from dovetail.server.tasks.methods import task_extension
 from dovetail.server.tasks.task_call import NoSink
-from dovetail.types.base import PageParams, Result
+from dovetail.types.base import SERVERS_META, PageParams, Result
 from dovetail.types.bounded_dict import BoundedDict
 from dovetail.types.capabilities import Implementation, ListCapability, ResourcesCapability, ServerCapabilities
 from dovetail.types.messages import SubscriptionFilter
@@ -45,7 +45,7 @@ from .forwarded_tool import ForwardedTool
 from .metrics import Metrics
 from .search_mode import Listed, finder_tools, needs_search
 from .servers.upstream import DeclaredCapabilities, Generation, owner_of
-from .settings import SERVERS_META, Profile, SearchLimits
+from .settings import Profile, SearchLimits
 
 if TYPE_CHECKING:
     from .servers.connection import Offers

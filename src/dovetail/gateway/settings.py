@@ -10,10 +10,6 @@ import msgspec
 
 from dovetail.protocol.errors import LocalError
 
-SERVERS_META = "dovetail/servers"
-"""Key in the `_meta` of a list: the servers whose part is missing or old, and why."""
-
-
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
 SecondsOrNone: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
 

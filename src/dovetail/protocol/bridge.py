@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import msgspec
 
+from dovetail.types.base import SERVERS_META
 from dovetail.types.capabilities import ClientCapabilities, RootsCapability
 from dovetail.types.serialization import Value
 
@@ -260,3 +261,16 @@ def translate_error(problem: RemoteError | OutcomeUnknown, method: str, target: 
     if problem.code in target.foreign_codes:
         return ProtocolError(INTERNAL_ERROR, problem.message, problem.data)
     return ProtocolError(problem.code, problem.message, problem.data)
+
+
+def missing_servers(meta: Mapping[str, Any] | None) -> list[str]:
+    """A sentence for each server that a gateway says is missing from a list."""
+    told = (meta or {}).get(SERVERS_META)
+    if not isinstance(told, dict):
+        return []
+    sentences: list[str] = []
+    for server, about in cast("dict[str, Any]", told).items():
+        fields = cast("dict[str, Any]", about) if isinstance(about, dict) else {}
+        status, reason = fields.get("status", "unavailable"), fields.get("reason", "the gateway does not say why")
+        sentences.append(f"The server {server!r} behind the gateway is {status}: {reason}")
+    return sentences

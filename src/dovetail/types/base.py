@@ -7,6 +7,10 @@ from .serialization import Value
 CacheScope = Literal["public", "private"]
 
 
+SERVERS_META = "dovetail/servers"
+"""Key in the `_meta` of a list of a gateway: the servers whose part is missing or old, and why."""
+
+
 class EmptyParams(Value):
     """Params that hold nothing but `_meta`."""
 
