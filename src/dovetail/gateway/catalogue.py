@@ -41,14 +41,14 @@ class Owned(NamedTuple):
 
 
 class ServerOffers(NamedTuple):
-    """What one server offers."""
+    """The offers of one server."""
 
     server: str
     offers: Offers
 
 
 class Catalogue:
-    """What several servers offer together, under the names of one view of the gateway."""
+    """The offers of several servers together, under the names of one view of the gateway."""
 
     def __init__(self, parts: Sequence[ServerOffers], *, prefixed: bool = True) -> None:
         """Without `prefixed` there is one server, whose names and URIs stay as they are."""

@@ -73,7 +73,7 @@ MAX_LISTINGS = 10_000
 
 
 class Listing(NamedTuple):
-    """What a view offers to one client: the catalogue, and the servers whose part is missing or old, with reasons."""
+    """The offers of a view to one client: the catalogue, and the servers whose part is missing or old, with reasons."""
 
     catalogue: Catalogue
     missing: Mapping[str, dict[str, Any]]
@@ -189,7 +189,7 @@ class GatewayCore(ServerCore):
         return quarantine is None or quarantine.allows_instructions(key, text)
 
     async def listing(self, call: ServerCall, concerns: Callable[[str], bool] | None = None) -> Listing:
-        """What the servers offer to the client of a call, within the time that each may take for it.
+        """The offers of the servers to the client of a call, within the time that each may take for it.
 
         With `concerns`, only servers for which it is true are waited for: a late one delays no request to another.
         """

@@ -14,7 +14,7 @@ from dovetail.types.serialization import dump
 from dovetail.types.tools import CallToolResult, Tool
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from .settings import SearchLimits
 
@@ -32,8 +32,12 @@ def needs_search(tools: Sequence[Listed], limits: SearchLimits | None) -> bool:
         return True
     if limits.tokens is None:
         return False
-    text = msgspec.json.encode([dump(tool) for _, _, tool in tools]).decode("utf-8", "replace")
-    return estimated_tokens(text) > limits.tokens
+    return definition_tokens(tool for _, _, tool in tools) > limits.tokens
+
+
+def definition_tokens(tools: Iterable[Tool]) -> int:
+    """About how many tokens the definitions of tools take."""
+    return estimated_tokens(msgspec.json.encode([dump(tool) for tool in tools]).decode("utf-8", "replace"))
 
 
 def finder_tools() -> list[tuple[str, Tool]]:

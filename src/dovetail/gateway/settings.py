@@ -15,7 +15,7 @@ SecondsOrNone: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class Credentials(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """How the gateway authenticates itself, or its caller, at a server behind a URL."""
+    """Credentials of the gateway, or of its caller, at a server behind a URL."""
 
     type: Literal["client-credentials", "token-exchange"]
     """A token for the gateway itself, the same for all callers; or, for each caller, one in exchange for its own."""
@@ -56,7 +56,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
     grace_seconds: SecondsOrNone = 60
     """Seconds for which the tools of a server that fails stay in the lists."""
     trusted: bool = False
-    """What the server says of its tools is believed by rules that allow because of annotations."""
+    """Rules that allow a call because of annotations believe those of this server."""
     credentials: Credentials | None = None
     """The credentials of requests to the server, besides the headers of its entry."""
 
@@ -113,7 +113,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     rate_limit: float | None = None
     """Calls, prompts and resources per second for each principal, or for each address without authentication."""
     burst: float | None = None
-    """How many of them may come at once."""
+    """The number of them that may come at once."""
     group_claims: tuple[str, ...] = ("groups", "roles")
     """Claims of tokens that name the groups of the caller."""
 

@@ -13,14 +13,13 @@ import msgspec
 
 from dovetail.protocol.errors import LocalError
 from dovetail.protocol.subscriptions import LIST_KINDS, ListKind
-from dovetail.text.token_estimate import estimated_tokens
 from dovetail.types.capabilities import Implementation
-from dovetail.types.serialization import dump
 
 from .access_control.permissions import Access
 from .access_control.quarantine import Quarantine
 from .core import GatewayCore
 from .metrics import Metrics
+from .search_mode import definition_tokens
 from .servers.circuit_breaker import State
 from .servers.credentials import FillSecret, MakeTarget, keep_secret, make_upstream
 from .servers.upstream import DeclaredCapabilities, Generation, Upstream
@@ -223,9 +222,7 @@ class GatewayState:
         if known:
             widest = max(known, key=lambda offers: len(offers.tools))
             status["tools"] = len(widest.tools)
-            status["tokens"] = estimated_tokens(
-                msgspec.json.encode([dump(tool) for tool in widest.tools]).decode("utf-8", "replace")
-            )
+            status["tokens"] = definition_tokens(widest.tools)
         quarantine = self.access.quarantine
         if quarantine is not None and (held := quarantine.held(upstream.key)):
             status["quarantined"] = [msgspec.structs.asdict(one) for one in held]

@@ -1,1 +1,1 @@
-"""Who may do what at a gateway: callers, rules, and definitions that are held back."""
+"""Access control of a gateway: callers, rules, and definitions that are held back."""

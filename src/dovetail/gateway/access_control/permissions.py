@@ -64,7 +64,7 @@ ResultT = TypeVar("ResultT")
 
 
 class Subject(NamedTuple):
-    """What a request wants to use: a tool, a prompt or a resource of one server."""
+    """Subject of a request: a tool, a prompt or a resource of one server."""
 
     kind: SubjectKind
     server: str

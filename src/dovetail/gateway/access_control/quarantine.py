@@ -51,7 +51,7 @@ class Quarantine:
         self._latest: dict[str, tuple[Held, ...]] = {}
 
     def held(self, server: str) -> tuple[Held, ...]:
-        """What is held back of a server."""
+        """The definitions of a server that are held back."""
         return self._latest.get(server, ())
 
     def allows_instructions(self, server: str, text: str) -> bool:

@@ -81,7 +81,7 @@ class ConfigSource:
                 logger.warning("%s; the settings from before still count", problem)
 
     def _read_stamps(self) -> list[tuple[int, int] | None]:
-        """What is another for each file after a change, also for one of settings, which is none of a launch."""
+        """A key that differs after each change of a file, also one of settings only, which changes no launch."""
         stamps: list[tuple[int, int] | None] = []
         for path in self._paths:
             try:

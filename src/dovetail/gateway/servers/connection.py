@@ -241,11 +241,11 @@ class UpstreamConnection(ClientConnection):
 
     @property
     def known_offers(self) -> Offers | None:
-        """What the server offers, if that is known."""
+        """The offers of the server, if they are known."""
         return self._offers
 
     async def offers(self) -> Offers:
-        """What the server offers now; fetched when it is first needed and after it has changed."""
+        """The offers of the server now; fetched when they are first needed and after they have changed."""
         if self._offers is not None:
             return self._offers
         if self._fetching is None:

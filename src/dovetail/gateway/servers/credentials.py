@@ -197,7 +197,7 @@ class PerCallerUpstream(Upstream):
 
     @property
     def known_offers(self) -> list[Offers]:
-        """What it offers to those who have asked yet."""
+        """The offers to all callers that have asked yet."""
         return [offers for one in self._upstreams() for offers in one.known_offers]
 
     async def connection(self, call: ServerCall) -> UpstreamConnection:
@@ -211,11 +211,11 @@ class PerCallerUpstream(Upstream):
             yield connection
 
     async def offers(self, call: ServerCall) -> Offers:
-        """What the server offers to the caller."""
+        """The offers of the server to the caller."""
         return await self.of(call).offers(call)
 
     def kept_offers(self, call: ServerCall) -> Offers | None:
-        """What the server offered to the caller before it failed."""
+        """The offers of the server to the caller before it failed."""
         return None if caller_of(call) is None else self.of(call).kept_offers(call)
 
     def connections_of(self, session: Session) -> list[UpstreamConnection]:

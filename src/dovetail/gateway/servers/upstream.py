@@ -73,7 +73,7 @@ class Declared(NamedTuple):
 
 
 class DeclaredCapabilities:
-    """What to declare for each client, worked out once for clients that send the same object again."""
+    """The capabilities to declare for each client, worked out once for clients that send the same object again."""
 
     def __init__(self) -> None:
         self._known: BoundedDict[int, tuple[ClientCapabilities, Declared]] = BoundedDict(MAX_CONNECTIONS)
@@ -159,7 +159,7 @@ class Upstream:
 
     @property
     def known_offers(self) -> list[Offers]:
-        """What it offers, as far as it was asked yet."""
+        """Its offers, as far as it was asked yet."""
         return list(self._offers.values())
 
     def of(self, call: ServerCall) -> Upstream:
@@ -211,7 +211,7 @@ class Upstream:
             raise ServerUnavailable(self.key, busy) from None
 
     async def offers(self, call: ServerCall) -> Offers:
-        """What the server offers to the client of a call; raises `ServerUnavailable`."""
+        """The offers of the server to the client of a call; raises `ServerUnavailable`."""
         declared = self._declared.of(call.terms.capabilities)
         key = self._key(call, declared.key)
         found = self._usable(key)
@@ -231,7 +231,7 @@ class Upstream:
         return offers
 
     def known(self, call: ServerCall) -> Offers | None:
-        """What the server offers to the client of a call, as far as it is known without asking."""
+        """The offers of the server to the client of a call, as far as they are known without asking."""
         declared = self._declared.of(call.terms.capabilities)
         found = self._usable(self._key(call, declared.key))
         return (None if found is None else found.known_offers) or self._offers.get(declared.key)
@@ -256,7 +256,7 @@ class Upstream:
             self._on_changed(self, kind)
 
     def kept_offers(self, call: ServerCall) -> Offers | None:
-        """What the server offered before it failed, for as long as its tools stay in the lists."""
+        """The offers of the server before it failed, for as long as its tools stay in the lists."""
         known = self._offers.get(self._declared.of(call.terms.capabilities).key)
         if known is None or self.failed_at is None:
             return known

@@ -77,7 +77,7 @@ class Replica:
         self.on_gap: dict[str, Callable[[], None]] = {}
         """Called when announcements were discarded before this replica has read them, by the part of the server."""
         self.unavailable: str | None = None
-        """Why the store could not be reached at the last heartbeat; None if it could."""
+        """The reason why the store could not be reached at the last heartbeat; None if it could."""
         self.lapses = 0
         """The number of times that others may have counted this one as dead."""
         self.lapsed = float("-inf")
