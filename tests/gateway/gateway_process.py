@@ -45,10 +45,12 @@ class Reachable(Protocol):
 class GatewayProcess(HttpProcess):
     """`dovetail gateway FILE` at a free port; approvals are those of a folder of its own."""
 
-    def __init__(self, file: Path, *options: str, trust: bool = True, level: str = "warning") -> None:
-        command = [sys.executable, "-m", "dovetail.cli", "gateway", file, "--port", "0", "--log-level", level]
+    def __init__(self, file: Path, *options: str, trust: bool = True, port: int = 0) -> None:
+        command = [sys.executable, "-m", "dovetail.cli", "gateway", file, "--port", str(port), "--log-level", "warning"]
         given = [*options, "--trust"] if trust else list(options)
-        super().__init__(file, *given, command=command, environment={"XDG_CONFIG_HOME": str(file.parent / "user")})
+        super().__init__(
+            file, *given, command=command, environment={"XDG_CONFIG_HOME": str(file.parent / "user")}, port=port
+        )
 
     @property
     def endpoint(self) -> str:

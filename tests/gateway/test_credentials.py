@@ -245,7 +245,7 @@ async def test_clients_of_one_principal_with_other_scopes_have_other_credentials
 async def test_callers_beyond_the_limit_take_the_place_of_those_unused_the_longest(
     back: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dovetail.gateway.servers.credentials.MAX_CALLERS", 1)
+    monkeypatch.setattr("dovetail.gateway.servers.caller_upstream.MAX_CALLERS", 1)
     async with scene(back) as at, at.client("ann") as ann, at.client("bob") as bob:
         for _ in range(2):
             await call_tool(ann, "ann")

@@ -12,13 +12,14 @@ from dovetail import lazily
 
 if TYPE_CHECKING:
     from .gateway import Gateway
-    from .settings import Credentials, Profile, SearchLimits, ServerSettings
+    from .settings import AccountSettings, Credentials, Profile, SearchLimits, ServerSettings
 
-__all__ = ["Credentials", "Gateway", "Profile", "SearchLimits", "ServerSettings"]
+__all__ = ["AccountSettings", "Credentials", "Gateway", "Profile", "SearchLimits", "ServerSettings"]
 
 __getattr__ = lazily(
     __name__,
     {
+        "AccountSettings": "gateway.settings",
         "Credentials": "gateway.settings",
         "Gateway": "gateway.gateway",
         "Profile": "gateway.settings",

@@ -13,9 +13,10 @@ from urllib.parse import unquote
 
 import msgspec
 
-from dovetail.server.http.asgi_app import AsgiApp
+from dovetail.server.http.asgi_app import AsgiApp, Page
 from dovetail.wire import codec
 
+from .accounts.serve import account_pages
 from .status_page import status_page
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ class GatewayApp:
         self._settings = settings
         self._host = bound_host
         self._ephemeral = ephemeral
-        pages = {"/status": self._status, "/metrics": self._metrics}
+        pages = {"/status": Page(self._status), "/metrics": Page(self._metrics)}
+        pages |= account_pages(state, settings, lambda: self._main.store)
         self._main = AsgiApp(state.view(""), settings, bound_host, ephemeral=ephemeral, pages=pages)
         self._views: dict[str, AsgiApp] = {}
         self._below = settings.path.rstrip("/") + "/"

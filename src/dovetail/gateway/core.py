@@ -22,7 +22,8 @@ from dovetail.protocol.errors import (
     RemoteError,
     not_found_error,
 )
-from dovetail.protocol.subscriptions import ListKind
+from dovetail.protocol.names import tool_name
+from dovetail.protocol.subscriptions import LIST_KINDS, ListKind
 from dovetail.server.core import PAGE_SIZE, Kind, ServerCore, Verify
 from dovetail.server.session import ServerCall, Session
 from dovetail.server.tasks.methods import task_extension
@@ -39,8 +40,9 @@ from dovetail.wire.jsonrpc import Notification, Request
 
 from .access_control.inbound import caller_of
 from .access_control.permissions import Access, Subject
+from .accounts.account_upstream import CONNECT_ACCOUNT, sign_in_offers, sign_in_tool
 from .catalogue import Catalogue, ServerOffers, may_be_of, named_server
-from .errors import ServerUnavailable
+from .errors import AccountNeeded, ServerUnavailable
 from .forwarded_tool import ForwardedTool
 from .metrics import Metrics
 from .search_mode import Listed, finder_tools, needs_search
@@ -79,6 +81,16 @@ class Listing(NamedTuple):
     missing: Mapping[str, dict[str, Any]]
     generation: int
     expires: float
+    accounts: Mapping[str, AccountNeeded]
+    """The servers at which the user has to log in before they offer anything."""
+
+
+class _Part(NamedTuple):
+    """The part of one server in a listing: its offers, or why they are missing."""
+
+    offers: Offers | None
+    problem: dict[str, Any] | None = None
+    account: AccountNeeded | None = None
 
 
 class GatewayCore(ServerCore):
@@ -206,15 +218,18 @@ class GatewayCore(ServerCore):
             return known
         generation = self._generation.number  # before it is asked: what changes meanwhile is not in the answers
         waits = [concerns is None or concerns(key) for key in upstreams]
-        found = await asyncio.gather(
+        asked = await asyncio.gather(
             *(self._offers(one, call, wait) for one, wait in zip(upstreams.values(), waits, strict=True))
         )
-        parts = [ServerOffers(key, offers) for key, (offers, _) in zip(upstreams, found, strict=True) if offers]
-        missing = {key: problem for key, (_, problem) in zip(upstreams, found, strict=True) if problem}
+        found = dict(zip(upstreams, asked, strict=True))
+        parts = [ServerOffers(key, part.offers) for key, part in found.items() if part.offers]
+        missing = {key: part.problem for key, part in found.items() if part.problem}
+        accounts = {key: part.account for key, part in found.items() if part.account}
         if self.access.quarantine is not None:
             parts = await self.access.quarantine.passed(parts)
+        parts += [ServerOffers(key, sign_in_offers(key)) for key in accounts]
         expires = asyncio.get_running_loop().time() + (FAILED_SECONDS if missing else WARM_SECONDS)
-        listing = Listing(self._catalogue(parts), missing, generation, expires)
+        listing = Listing(self._catalogue(parts), missing, generation, expires, accounts)
         if concerns is None or not missing:
             self._listings.set_and_refresh(key, listing)
         return listing
@@ -223,24 +238,24 @@ class GatewayCore(ServerCore):
         """The names of what the servers offer to the client of a call."""
         return (await self.listing(call, _nobody)).catalogue
 
-    async def _offers(
-        self, upstream: Upstream, call: ServerCall, wait: bool
-    ) -> tuple[Offers | None, dict[str, Any] | None]:
+    async def _offers(self, upstream: Upstream, call: ServerCall, wait: bool) -> _Part:
         try:
             upstream = upstream.of(call)
             if not wait:
                 known = upstream.known(call)
-                return known, {"status": "unavailable", "reason": "it was not asked"} if known is None else None
+                return _Part(known, {"status": "unavailable", "reason": "it was not asked"} if known is None else None)
             async with asyncio.timeout(LATE_SECONDS if upstream.is_late else upstream.settings.list_seconds):
-                return await upstream.offers(call), None
+                return _Part(await upstream.offers(call))
         except TimeoutError:
             upstream.await_lists(call)
             problem = f"it has not answered within {upstream.settings.list_seconds:g} s"
+        except AccountNeeded as needed:
+            return _Part(None, {"status": "waiting for your account", "reason": needed.reason}, needed)
         except ServerUnavailable as unavailable:
             problem = unavailable.reason
         kept = upstream.kept_offers(call)
         status = "unavailable" if kept is None else "unavailable; listed as before"
-        return kept, {"status": status, "reason": problem}
+        return _Part(kept, {"status": status, "reason": problem})
 
     def _catalogue(self, parts: list[ServerOffers]) -> Catalogue:
         key = tuple((part.server, part.offers.version) for part in parts)
@@ -314,7 +329,9 @@ class GatewayCore(ServerCore):
         profile = self._profile
         if profile is None:
             return True
-        return profile.has_tool(name) if kind == "tool" else profile.has_other(name)
+        if kind == "tool":
+            return profile.has_tool(name) or self._connects_account_at(name) is not None
+        return profile.has_other(name)
 
     async def find_named(self, call: ServerCall, kind: Kind, name: str) -> tuple[Upstream, Any]:
         """The server of a tool or prompt, and its definition there; raises if there is none, or its server fails."""
@@ -330,8 +347,11 @@ class GatewayCore(ServerCore):
         for key, problem in listing.missing.items():
             # It cannot be said that a server which fails does not have it.
             if concerns(key):
-                raise ServerUnavailable(key, problem["reason"])
+                raise listing.accounts.get(key) or ServerUnavailable(key, problem["reason"])
         self._refuse_held(listing, kind, name)
+        if kind == "tool" and (key := self._connects_account_at(name)) is not None:
+            # It is listed for users without an account only, and does nothing for others.
+            return self._upstreams[key].of(call), sign_in_tool(key)
         import difflib
 
         near = difflib.get_close_matches(name, table, 1)
@@ -340,6 +360,19 @@ class GatewayCore(ServerCore):
             f"; did you mean {near[0]!r}?" if shown and not self._hides(call, listing.catalogue, kind, near[0]) else ""
         )
         raise not_found_error(f"Unknown {kind}: {name}{hint}")
+
+    def _connects_account_at(self, name: str) -> str | None:
+        """The server at which the tool of this name connects accounts; None for any other tool."""
+        for key, upstream in self.upstreams.items():
+            credentials = upstream.settings.credentials
+            has_accounts = credentials is not None and credentials.type == "user-account"
+            if has_accounts and name == (tool_name(key, CONNECT_ACCOUNT) if self._prefixed else CONNECT_ACCOUNT):
+                return key
+        return None
+
+    def forget_listings(self) -> None:
+        """Something has changed for a client that asks again now: list the servers anew."""
+        self._generation.next()
 
     def _refuse_held(self, listing: Listing, kind: Kind, name: str) -> None:
         """Say of a definition that is held back why it is."""
@@ -362,8 +395,10 @@ class GatewayCore(ServerCore):
             owner = listing.catalogue.owner_of(uri)
         if owner is None or not self.shows(call.terms.principal, "resource", uri):
             if listing.missing:
-                key, problem = next(iter(listing.missing.items()))
-                raise ServerUnavailable(key, problem["reason"])
+                key = named if named is not None and named in listing.missing else next(iter(listing.missing))
+                # A user is asked to log in only if it is clear that it is for this resource.
+                needed = listing.accounts.get(key) if key == named or len(listing.missing) == 1 else None
+                raise needed or ServerUnavailable(key, listing.missing[key]["reason"])
             raise not_found_error(f"Resource not found: {uri}", {"uri": uri}, call.terms.revision.not_found_code)
         return self._upstreams[owner[0]].of(call), owner[1], listing.catalogue
 
@@ -404,6 +439,14 @@ class GatewayCore(ServerCore):
                     connection.notify_roots_changed()
         else:
             super().notified(notification, session)
+
+    def notify_principal(self, is_meant: Callable[[str], bool]) -> None:
+        """Tell the clients of some users that their lists have changed; those of others see no change."""
+        self._pages_kept.clear()
+        for session in list(self._sessions):
+            if session.principal is not None and is_meant(session.principal):
+                for kind in LIST_KINDS:
+                    session.loop.call_soon_threadsafe(session.subscriptions.list_changed, kind)
 
     @property
     def has_replicas(self) -> bool:

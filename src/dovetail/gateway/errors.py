@@ -13,3 +13,18 @@ class ServerUnavailable(ProtocolError):
         text = reason if reason.endswith((".", "!", "?")) else f"{reason}."
         super().__init__(INTERNAL_ERROR, f"The server {server!r} is not available: {text}{later}", {"server": server})
         self.reason = reason
+
+
+class AccountNeeded(ServerUnavailable):
+    """A server is used with an account of the caller's own, and the caller has none there, or has to log in again."""
+
+    def __init__(self, server: str, page: str, why: str = "") -> None:
+        """`page` is where the user connects the account, `why` what came of an attempt to."""
+        text = (
+            f"{why} Connect your account at {page} and try again"
+            if why
+            else (f"it needs your account there. Connect it at {page} and try again")
+        )
+        super().__init__(server, text)
+        self.server = server
+        self.data = {"server": server, "url": page}

@@ -14,7 +14,7 @@ from dovetail.config.entries import ServerEntry
 from dovetail.protocol.errors import LocalError
 from dovetail.transports.base import Channel
 
-from .settings import GatewaySettings, Profile, SearchLimits, ServerSettings
+from .settings import AccountSettings, GatewaySettings, Profile, SearchLimits, ServerSettings
 from .state import GatewayState, ServerDefinition
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from dovetail.server.run.http import RunOptions
     from dovetail.transports.http.contract import Auth
 
+    from .servers.caller_upstream import AuthorizedTarget
     from .servers.config_source import ConfigSource
-    from .servers.credentials import MakeTarget
 
 _URL = re.compile(r"(https?|wss?)://", re.IGNORECASE)
 
@@ -67,6 +67,7 @@ class Gateway:
         settings: Mapping[str, ServerSettings] | None = None,
         profiles: Mapping[str, Profile] | None = None,
         search_above: SearchLimits | None = None,
+        accounts: AccountSettings | None = None,
         **options: Unpack[GatewayOptions],
     ) -> None:
         """Prepare a gateway for servers by name; each is what `Client` connects to.
@@ -78,6 +79,7 @@ class Gateway:
             settings: Timeouts and sharing of connections, by server.
             profiles: Named choices of servers and tools, each served at a path of its own.
             search_above: Limits above which clients get tools to search, describe and call the others.
+            accounts: Accounts of users at servers whose credentials are of the type `user-account`.
             auth: A `Verifier`, or a function that returns the owner of a token, as for a server.
             middleware: Middleware around the requests of clients.
             state_keys: Keys that seal the states of calls.
@@ -95,6 +97,7 @@ class Gateway:
             instructions=instructions,
             profiles=dict(profiles or {}),
             search_above=search_above,
+            accounts=accounts,
         )
         self._state = _state(definitions, own, options, None)
 
@@ -130,8 +133,12 @@ class Gateway:
 
         core = self._state.view("")
         if resolve_transport(transport, options) == "http":
+            from dovetail.auth.url_guard import is_loopback
             from dovetail.server.run.http import run_http
 
+            host, port = options.get("host", "127.0.0.1"), options.get("port", 8000)
+            if port and options.get("uds") is None and is_loopback(host):
+                self._state.address = f"http://{host}:{port}"
             run_http(core, grace=grace, **options)
         else:
             from dovetail.server.run.stdio import run_stdio
@@ -193,12 +200,15 @@ def _state(
 
 def _defaults(settings: GatewaySettings, folder: str | None) -> dict[str, Any]:
     """Options of the configuration file, with paths from its folder."""
+    from .access_control.inbound import make_verifier
 
     def path(name: str | None) -> str | None:
         return name if name is None or folder is None else os.path.join(folder, name)
 
     policy = settings.policy
+    auth: dict[str, Any] = {} if settings.auth is None else {"auth": make_verifier(settings.auth)}
     return {
+        **auth,
         "policy": path(policy) if isinstance(policy, str) else policy,
         "lockfile": path(settings.lockfile),
         "audit": path(settings.audit),
@@ -208,7 +218,7 @@ def _defaults(settings: GatewaySettings, folder: str | None) -> dict[str, Any]:
     }
 
 
-def _resolver(target: Target) -> MakeTarget:
+def _resolver(target: Target) -> AuthorizedTarget:
     """Targets for what is given in code; a server behind a URL gets no credentials but those of its settings.
 
     The accounts of the user who runs the gateway are theirs, and not those of its callers.

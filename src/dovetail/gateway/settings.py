@@ -17,10 +17,11 @@ SecondsOrNone: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
 class Credentials(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """Credentials of the gateway, or of its caller, at a server behind a URL."""
 
-    type: Literal["client-credentials", "token-exchange"]
-    """A token for the gateway itself, the same for all callers; or, for each caller, one in exchange for its own."""
-    client_id: str
-    """The client that the gateway is at the authorization server."""
+    type: Literal["client-credentials", "token-exchange", "user-account"]
+    """A token for the gateway itself, the same for all callers; for each caller, one in exchange for its own; or the
+    account of each user at the server, who logs in there."""
+    client_id: str | None = None
+    """The client that the gateway is at the authorization server. For accounts one is registered if none is named."""
     client_secret: str | None = None
     issuer: str | None = None
     """The authorization server. Tokens of callers are sent to this one only, so that an exchange needs it."""
@@ -29,13 +30,35 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True, rename="camel", for
     """The audience to name in an exchange, where the authorization server knows servers by names and not by URLs."""
 
     def __post_init__(self) -> None:
+        kind = f"credentials of the type {self.type}"
+        if self.client_id is None and self.type != "user-account":
+            raise ValueError(f"{kind} need a clientId")
         if self.type == "token-exchange" and self.issuer is None:
-            raise ValueError("credentials of the type token-exchange need an issuer, which callers' tokens are sent to")
+            raise ValueError(f"{kind} need an issuer, which callers' tokens are sent to")
         if self.type == "client-credentials" and self.client_secret is None:
-            raise ValueError("credentials of the type client-credentials need a clientSecret")
+            raise ValueError(f"{kind} need a clientSecret")
+        if self.client_id is None and (self.client_secret is not None or self.issuer is not None):
+            raise ValueError("a clientSecret or an issuer goes with the clientId that it belongs to")
+        if self.audience is not None and self.type != "token-exchange":
+            raise ValueError(f"{kind} have no audience")
 
     def __repr__(self) -> str:
         return f"Credentials(type={self.type!r}, client_id={self.client_id!r}, issuer={self.issuer!r})"
+
+
+class AccountSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Accounts of users at servers: where users log in, and how their tokens are encrypted in the store."""
+
+    url: str | None = None
+    """The public URL of the gateway, such as `https://tools.example.com`; users log in at `/accounts` below it."""
+    keys: tuple[str, ...] = ()
+    """Secrets of 16 characters or more: the first encrypts, all decrypt. They are not kept in the store."""
+    client_id: str | None = None
+    """The client that the gateway is where its callers get their tokens; one is registered if none is named."""
+    client_secret: str | None = None
+
+    def __repr__(self) -> str:
+        return f"AccountSettings(url={self.url!r}, client_id={self.client_id!r})"
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -59,6 +82,37 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
     """Rules that allow a call because of annotations believe those of this server."""
     credentials: Credentials | None = None
     """The credentials of requests to the server, besides the headers of its entry."""
+
+
+class AuthSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Authentication of callers, for a gateway that is started from a file; in code it is `auth`."""
+
+    type: Literal["jwt", "introspection", "static"]
+    """Signed tokens of an issuer, tokens that the issuer is asked about, or fixed tokens for development."""
+    issuer: str | None = None
+    audience: str | tuple[str, ...] = ()
+    """The audience of which a token must be, usually the public URL of the endpoint."""
+    scopes: tuple[str, ...] = ()
+    """The scopes that every request needs."""
+    client_id: str | None = None
+    client_secret: str | None = None
+    """The client that the gateway is at the issuer, for introspection."""
+    tokens: Mapping[str, str] = {}
+    """The fixed token of each user."""
+    groups: Mapping[str, tuple[str, ...]] = {}
+    """The groups of each user with a fixed token."""
+
+    def __post_init__(self) -> None:
+        if self.type == "static":
+            if not self.tokens:
+                raise ValueError("auth of the type static needs tokens: the token of each user")
+        elif self.issuer is None or not self.audience:
+            raise ValueError(f"auth of the type {self.type} needs an issuer and an audience")
+        elif self.type == "introspection" and (self.client_id is None or self.client_secret is None):
+            raise ValueError("auth of the type introspection needs a clientId and a clientSecret")
+
+    def __repr__(self) -> str:
+        return f"AuthSettings(type={self.type!r}, issuer={self.issuer!r}, audience={self.audience!r})"
 
 
 class SearchLimits(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -114,6 +168,10 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     """Calls, prompts and resources per second for each principal, or for each address without authentication."""
     burst: float | None = None
     """The number of them that may come at once."""
+    auth: AuthSettings | None = None
+    """Authentication of callers."""
+    accounts: AccountSettings | None = None
+    """Accounts of users at servers whose credentials are of the type `user-account`."""
     group_claims: tuple[str, ...] = ("groups", "roles")
     """Claims of tokens that name the groups of the caller."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import glob
 import logging
 from collections.abc import Mapping
@@ -13,16 +14,21 @@ import msgspec
 
 from dovetail.protocol.errors import LocalError
 from dovetail.protocol.subscriptions import LIST_KINDS, ListKind
+from dovetail.storage.contract import StoreError
 from dovetail.types.capabilities import Implementation
 
+from .access_control.inbound import CallerVerifier
 from .access_control.permissions import Access
 from .access_control.quarantine import Quarantine
+from .accounts.account_store import AccountChange, AccountStore, account_label
+from .accounts.account_upstream import AccountCallers, Accounts
 from .core import GatewayCore
 from .metrics import Metrics
 from .search_mode import definition_tokens
+from .servers.caller_upstream import AuthorizedTarget, FillSecret, PerCallerUpstream
 from .servers.circuit_breaker import State
-from .servers.credentials import FillSecret, MakeTarget, keep_secret, make_upstream
-from .servers.upstream import DeclaredCapabilities, Generation, Upstream
+from .servers.credentials import keep_secret, make_upstream
+from .servers.upstream import DeclaredCapabilities, Generation, Upstream, UpstreamContext
 from .settings import GatewaySettings, Profile, ServerSettings
 
 if TYPE_CHECKING:
@@ -40,7 +46,7 @@ LOCK_SECONDS = 1.0
 class ServerDefinition(msgspec.Struct, frozen=True, kw_only=True):
     """A server of a gateway: how to reach it, and its settings."""
 
-    make_target: MakeTarget
+    make_target: AuthorizedTarget
     fill_secret: FillSecret = keep_secret
     """Fills in the references of the secrets in its settings."""
     settings: ServerSettings = ServerSettings()
@@ -68,12 +74,24 @@ class GatewayState:
         self.access = Access() if access is None else access
         self._generation = Generation()
         self._declared = DeclaredCapabilities()
+        self.accounts = Accounts()
+        self.address: str | None = None
+        """The URL of the gateway on this machine, if it is known before it is served."""
+        context = UpstreamContext(self.info, self._list_changed, self._generation, self._declared)
+        self._make_upstream = functools.partial(make_upstream, context=context, accounts=self.accounts)
         self._definitions: dict[str, ServerDefinition] = {}
         self._upstreams: dict[str, Upstream] = {}
         self._views: dict[str, GatewayCore] = {}
         self._watching: list[asyncio.Task[None]] = []
         for key, definition in servers.items():
             self._add(key, definition)
+
+    @property
+    def verifier(self) -> CallerVerifier | None:
+        """The verifier of the tokens of callers, if they need any."""
+        verifier = self._core_options.get("auth")
+        assert verifier is None or isinstance(verifier, CallerVerifier)
+        return verifier
 
     def view(self, name: str) -> GatewayCore:
         """The view of all servers (""), of one (`server/NAME`) or of a profile (`profile/NAME`)."""
@@ -121,6 +139,9 @@ class GatewayState:
             return
         if self._source is not None:
             self._watching.append(asyncio.create_task(self._watch(self._source), name="dovetail-gateway-config"))
+        if self.accounts.store is not None:
+            follow = self._follow_accounts(self.accounts.store)
+            self._watching.append(asyncio.create_task(follow, name="dovetail-gateway-accounts"))
         if self.access.quarantine is not None:
             watch = self._watch_lock(self.access.quarantine)
             self._watching.append(asyncio.create_task(watch, name="dovetail-gateway-lock"))
@@ -170,15 +191,8 @@ class GatewayState:
         if not key.strip():
             raise LocalError("A server of a gateway needs a name")
         self._definitions[key] = definition
-        self._upstreams[key] = make_upstream(
-            key,
-            definition.make_target,
-            definition.fill_secret,
-            definition.settings,
-            self.info,
-            self._list_changed,
-            self._generation,
-            self._declared,
+        self._upstreams[key] = self._make_upstream(
+            key, definition.make_target, definition.fill_secret, definition.settings
         )
 
     def _list_changed(self, upstream: Upstream, kind: ListKind) -> None:
@@ -203,6 +217,45 @@ class GatewayState:
                     self._all_changed()
             except LocalError as problem:
                 logger.warning("%s; the lockfile from before still counts", problem)
+
+    def account_servers(self) -> dict[str, AccountCallers]:
+        """The servers that are used with accounts of users."""
+        return {
+            key: one.callers
+            for key, one in self._upstreams.items()
+            if isinstance(one, PerCallerUpstream) and isinstance(one.callers, AccountCallers)
+        }
+
+    async def _follow_accounts(self, store: AccountStore) -> None:
+        """Take note of accounts that are connected and disconnected, at any gateway."""
+        while True:
+            try:
+                subscription = await store.follow(self._account_changed)
+                break
+            except StoreError:
+                await asyncio.sleep(LOCK_SECONDS)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            subscription.close()
+
+    def _account_changed(self, change: AccountChange) -> None:
+        keys = list(self.account_servers())
+        for key in keys:
+            upstream = self._upstreams[key]
+            assert isinstance(upstream, PerCallerUpstream)
+            if change.connected:
+                upstream.load_credentials_again(change.label)
+            else:
+                upstream.drop(change.label)
+        self._generation.next()
+        for view in self._views.values():
+            view.notify_principal(lambda name: any(account_label(key, name) == change.label for key in keys))
+
+    async def record_account(self, principal: str, server: str, done: str) -> None:
+        """Write to the audit log that a user has connected or disconnected an account."""
+        if self.access.audit is not None:
+            await self.access.audit.record("account", server=server, by="person", principal=principal, outcome=done)
 
     def status(self) -> dict[str, Any]:
         """The state of every server, for `/status`."""

@@ -1,25 +1,16 @@
-"""The status of a gateway as a page, without scripts and without anything from elsewhere."""
+"""The status of a gateway as a page."""
 
 from __future__ import annotations
 
 from html import escape
 from typing import Any
 
+from .html import html_page
+
 _STYLE = """
-:root { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif }
-body { max-width: 68rem; margin: 2rem auto; padding: 0 1rem }
-h1 { font-size: 1.4rem; margin: 0 } p { margin: .2rem 0 1.2rem; color: #6b6b6b }
-.scrolls { overflow-x: auto } table { border-collapse: collapse; width: 100% }
-th { font-weight: 600; white-space: nowrap; border-bottom: 2px solid #8886 }
-th, td { text-align: left; padding: .35rem .7rem; vertical-align: top } td { border-bottom: 1px solid #8883 }
 td:first-child { font-weight: 600 } td:nth-child(3) { white-space: nowrap }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
-.state { white-space: nowrap } .state::before { content: "\\25CF"; margin-right: .4em }
 .reason { font-size: .87rem; min-width: 16rem; max-width: 32rem; white-space: pre-wrap; overflow-wrap: anywhere }
-.ready { color: #18794e } .failing { color: #cd2b31 } .idle { color: #6b6b6b }
-@media (prefers-color-scheme: dark) {
-  .ready { color: #4cc38a } .failing { color: #ff6369 } .idle, p { color: #a0a0a0 }
-}
 """
 
 _COLUMNS = ("Server", "State", "Revision", "Tools", "Tokens", "Connections", "Requests", "Errors", "Mean")
@@ -30,12 +21,9 @@ def status_page(status: dict[str, Any]) -> str:
     head = "".join(f"<th{_number(at > 2)}>{name}</th>" for at, name in enumerate(_COLUMNS))
     rows = "".join(_row(name, server) for name, server in status["servers"].items())
     table = f'<div class="scrolls"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
-    title = escape(str(status["gateway"]))
-    return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f"<title>{title}</title><style>{_STYLE}</style>"
-        f"<h1>{title}</h1><p>{_summary(status)}</p>{table if rows else ''}</html>\n"
-    )
+    title = str(status["gateway"])
+    body = f"<h1>{escape(title)}</h1><p>{_summary(status)}</p>{table if rows else ''}"
+    return html_page(title, body, _STYLE)
 
 
 def _summary(status: dict[str, Any]) -> str:

@@ -21,9 +21,12 @@ Headers: TypeAlias = "Mapping[bytes, bytes]"
 Pairs: TypeAlias = "tuple[tuple[bytes, bytes], ...]"
 
 MAX_BODY = 4_000_000
+MAX_FORM = 64 * 1024
+"""The largest form in bytes that a page accepts."""
 MAX_HEADERS = 100
 MAX_HEADER_BYTES = 32 * 1024
 
+_FORM = b"application/x-www-form-urlencoded"
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 _EVERYWHERE = frozenset({"", "0.0.0.0", "::", "[::]"})
 _PORTS = {"http": "80", "https": "443", "ws": "80", "wss": "443"}
@@ -79,8 +82,8 @@ class RequestGuard(msgspec.Struct, frozen=True, eq=False):
     max_body: int
     max_headers: int
     max_header_bytes: int
-    opens_streams: bool = True
-    """A GET opens an event stream; otherwise it is for a page, in whatever form."""
+    is_page: bool = False
+    """A GET is for a page, in whatever form, and a POST sends a form; otherwise they carry messages."""
     _known_hosts: BoundedDict[bytes, bool] = msgspec.field(default_factory=_verdicts)
     """Verdicts on hosts that were seen: a cache, and the reason that this struct is compared by identity."""
     _known_origins: BoundedDict[bytes, bool] = msgspec.field(default_factory=_verdicts)
@@ -134,9 +137,9 @@ class RequestGuard(msgspec.Struct, frozen=True, eq=False):
         """The same checks for other HTTP methods."""
         return msgspec.structs.replace(self, methods=methods)
 
-    def for_pages(self) -> RequestGuard:
-        """The same checks for pages that are no part of the protocol."""
-        return msgspec.structs.replace(self, methods=("GET",), opens_streams=False)
+    def for_pages(self, *methods: str) -> RequestGuard:
+        """The same checks for pages that are no part of the protocol, whose POST requests send forms."""
+        return msgspec.structs.replace(self, methods=methods, is_page=True, max_body=min(self.max_body, MAX_FORM))
 
     def headers(self, raw: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes] | Refusal:
         """The headers by name, or why they cannot be taken; names are in lower case already, as in ASGI.
@@ -194,8 +197,8 @@ class RequestGuard(msgspec.Struct, frozen=True, eq=False):
             allow = ((b"allow", ", ".join(self.methods).encode()),)
             return Refusal(405, INVALID_REQUEST, f"Method not allowed: {method[:40]}", headers=allow)
         if method == "POST":
-            return self._check_post(headers)
-        if method == "GET" and self.opens_streams and not accepted(headers)[1]:
+            return self._check_form(headers) if self.is_page else self._check_post(headers)
+        if method == "GET" and not self.is_page and not accepted(headers)[1]:
             return Refusal(406, INVALID_REQUEST, "Not acceptable: a GET must accept text/event-stream")
         return None
 
@@ -207,6 +210,14 @@ class RequestGuard(msgspec.Struct, frozen=True, eq=False):
         if accept is not None and accept not in _USUAL_ACCEPT and _accepted(accept) == (False, False):
             wanted = "application/json and text/event-stream"
             return Refusal(406, INVALID_REQUEST, f"Not acceptable: a POST must accept {wanted}")
+        return self._check_body(headers)
+
+    def _check_form(self, headers: Headers) -> Refusal | None:
+        if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != _FORM:
+            return Refusal(415, INVALID_REQUEST, f"Unsupported media type: the body must be {_FORM.decode()}")
+        return self._check_body(headers)
+
+    def _check_body(self, headers: Headers) -> Refusal | None:
         encoding = headers.get(b"content-encoding")
         if encoding is not None and encoding.lower() not in {b"", b"identity"}:
             return Refusal(

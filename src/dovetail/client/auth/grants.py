@@ -99,34 +99,62 @@ class BrowserLogin:
 
     async def obtain(self, context: GrantContext) -> Account:
         """Obtain a token."""
-        server = context.discovered.server
-        server.check_pkce()
         if self._client is not None:
             self._client = context.bind_client(self._client)
-        wanted = context.scopes(offline=True)
         async with self._redirect() as (redirect_uri, open_page):
             about = registration.ClientMetadata(name=self._name, redirect_uris=(redirect_uri,))
-            obtaining = registration.get_client(
-                server,
-                about,
-                now=time.time(),
-                configured=self._client,
-                document=self._document,
-                registered=context.registered,
+            begun = await begin_login(
+                context, about, context.scopes(offline=True), configured=self._client, document=self._document
             )
-            client = await context.http.run(obtaining)
-            login = authorization_code.build_request(
-                server,
-                client,
-                redirect_uri=redirect_uri,
-                resource=context.discovered.resource,
-                scope=wanted,
-                random=os.urandom,
-                dpop_thumbprint=None if context.prover is None else context.prover.thumbprint,
-            )
-            code = authorization_code.read_response(login, await open_page(login.url))
-        tokens = await context.http.run(grants.exchange_code(context.means(client), login, code))
-        return context.account(client, tokens, login.scopes)
+            response = await open_page(begun.request.url)
+        return await finish_login(context, begun, response)
+
+
+class BegunLogin(msgspec.Struct, frozen=True):
+    """A browser login whose response has not arrived yet."""
+
+    client: OAuthClient
+    request: authorization_code.AuthorizationRequest
+
+
+async def begin_login(
+    context: GrantContext,
+    about: registration.ClientMetadata,
+    scope: tuple[str, ...],
+    *,
+    configured: OAuthClient | None = None,
+    document: str | None = None,
+) -> BegunLogin:
+    """Register a client if need be, and make the request that the user's browser opens."""
+    server = context.discovered.server
+    server.check_pkce()
+    client = await context.http.run(
+        registration.get_client(
+            server,
+            about,
+            now=time.time(),
+            configured=configured,
+            document=document,
+            registered=context.registered,
+        )
+    )
+    request = authorization_code.build_request(
+        server,
+        client,
+        redirect_uri=about.redirect_uris[0],
+        resource=context.discovered.resource,
+        scope=scope,
+        random=os.urandom,
+        dpop_thumbprint=None if context.prover is None else context.prover.thumbprint,
+    )
+    return BegunLogin(client, request)
+
+
+async def finish_login(context: GrantContext, begun: BegunLogin, response: str) -> Account:
+    """Exchange the code in the response, the URL of the redirect or its query, for tokens."""
+    code = authorization_code.read_response(begun.request, response)
+    tokens = await context.http.run(grants.exchange_code(context.means(begun.client), begun.request, code))
+    return context.account(begun.client, tokens, begun.request.scopes)
 
 
 class ClientCredentials:

@@ -137,6 +137,10 @@ class OAuth:
         self._bind(url)
         return await self._run_to_end(self._login(challenge))
 
+    def load_again(self) -> None:
+        """Read the login from the store before the next request: it was replaced there."""
+        self._token = TokenState()
+
     async def logout(self, url: str) -> None:
         """Remove the login, and revoke its token where the authorization server supports that."""
         self._bind(url)

@@ -27,6 +27,8 @@ class ServerTarget:
     """The key of the server in the era cache; None for a server that is not remembered."""
     label = "The server"
     """The name of the server in log messages."""
+    url: str | None = None
+    """The URL that credentials are for, of a server that is reached over a network."""
     restartable = False
     """True if each connection starts a new server process, so that one that has ended can be restarted."""
     legacy_sse = False

@@ -83,6 +83,7 @@ class HttpTarget(ServerTarget):
         self._settings = settings
         self._client: HttpClient | None = None
         self.key = ("url", self._url)
+        self.url = self._url
 
     async def connect(self, max_message_bytes: int = MAX_RECEIVED) -> Channel:
         """A channel over Streamable HTTP; the first request connects."""
@@ -130,6 +131,7 @@ class WebSocketTarget(ServerTarget):
         self.label = _label(self._url)
         self._http_url = "http" + self._url[2:]
         """The URL of the server for authorization servers and proxies, which know no ws and wss."""
+        self.url = self._http_url
         self._settings = settings
         self.key = ("url", self._url)
 

@@ -14,8 +14,10 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
+from dovetail.auth.errors import TokenRefused
 from dovetail.auth.token_verification import Principal
-from dovetail.server.auth.verifiers import Verified, Verifier, Verify
+from dovetail.gateway.settings import AuthSettings
+from dovetail.server.auth.verifiers import Introspection, JWTVerifier, StaticTokens, Verified, Verifier, Verify
 from dovetail.server.session import ServerCall
 
 GROUP_CLAIMS = ("groups", "roles")
@@ -75,6 +77,40 @@ class CallerVerifier(Verifier):
                 )
             )
         return principal
+
+    async def name_of(self, token: str, *, bound: bool) -> str:
+        """The name of the principal of a token that came by itself; raises `TokenRefused`.
+
+        One that is bound to a key proves nothing without it: `bound` says that the key is known here.
+        """
+        principal = await self(token)
+        if principal is None:
+            raise TokenRefused("The token is not accepted")
+        if principal.thumbprint is not None and not bound:
+            raise TokenRefused("The token is bound to a key, which did not come with it")
+        return principal.name_for_issuer(self.issuer)
+
+
+def make_verifier(settings: AuthSettings) -> Verifier:
+    """The verifier that the settings describe."""
+    if settings.type == "static":
+        tokens = {
+            token: Principal(subject=user, claims={"groups": list(settings.groups.get(user, ()))})
+            for user, token in settings.tokens.items()
+        }
+        return StaticTokens(tokens, scopes=settings.scopes)
+    assert settings.issuer is not None
+    if settings.type == "jwt":
+        return JWTVerifier(issuer=settings.issuer, audience=settings.audience, scopes=settings.scopes)
+    assert settings.client_id is not None
+    assert settings.client_secret is not None
+    return Introspection(
+        issuer=settings.issuer,
+        audience=settings.audience,
+        scopes=settings.scopes,
+        client_id=settings.client_id,
+        client_secret=settings.client_secret,
+    )
 
 
 def caller_of(call: ServerCall) -> Caller | None:

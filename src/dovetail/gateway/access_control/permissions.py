@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar, cast
 
 import msgspec
 
+from dovetail.gateway.accounts.account_upstream import ACCOUNT
 from dovetail.policy.actions import Action, Decision
 from dovetail.policy.audit.log import Audit, AuditEvent, Decider, Unrecorded
 from dovetail.policy.inspection.invisible_chars import show_hidden
@@ -371,7 +372,8 @@ def _is_rerun(invocation: Invocation) -> bool:
     handler before, and the client has no way to pretend so.
     """
     direct = invocation.call.terms.revision.server_requests == "direct"
-    return direct and (bool(invocation.answers) or invocation.request_state is not None)
+    # A user who has only logged in at the server so far has approved nothing yet.
+    return direct and (bool(invocation.answers.keys() - {ACCOUNT}) or invocation.request_state is not None)
 
 
 def _warn_unrecorded(problem: Exception) -> None:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from dovetail.config.config_watch import ConfigWatch
 from dovetail.config.document import read_document
+from dovetail.config.files import home_of
 from dovetail.config.jsonc import Object, plain
+from dovetail.config.variables import UnresolvedVariable, VariableScope, expand, input_names
 from dovetail.gateway.settings import GatewaySettings, ServerSettings, read_settings, server_settings
 from dovetail.gateway.state import ServerDefinition
 from dovetail.protocol.errors import LocalError
@@ -52,7 +54,8 @@ class ConfigSource:
         for path in self._paths:
             given = _values(path).get("gateway")
             if given is not None:
-                return cast(GatewaySettings, read_settings(GatewaySettings, given, f"{path}, gateway"))
+                place = f"{path}, gateway"
+                return cast(GatewaySettings, read_settings(GatewaySettings, _filled(given, place), place))
         return GatewaySettings()
 
     def servers(self) -> dict[str, ServerDefinition]:
@@ -112,6 +115,35 @@ class ConfigSource:
                         if isinstance(value, dict):
                             found.setdefault(key, cast("dict[str, Any]", value))
         return found
+
+
+_WITH_SECRETS = ("auth", "accounts")
+"""The settings of a gateway whose values may be those of environment variables."""
+
+
+def _filled(given: Any, place: str) -> Any:
+    """The settings of a gateway with `${env:…}` filled in, where they may be secrets."""
+    if not isinstance(given, dict):
+        return given
+    around = VariableScope(os.environ, home_of(os.environ), os.getcwd())
+
+    def fill(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: fill(one) for key, one in cast("dict[str, Any]", value).items()}
+        if isinstance(value, list):
+            return [fill(one) for one in cast("list[Any]", value)]
+        if not isinstance(value, str):
+            return value
+        try:
+            expanded = expand(value, around)
+        except UnresolvedVariable as problem:
+            raise LocalError(f"{place}: {problem}") from None
+        if names := input_names(expanded):
+            raise LocalError(f"{place}: use an environment variable, as ${{env:…}}, and not the input {names[0]!r}")
+        return expanded
+
+    settings = cast("dict[str, Any]", given)
+    return {key: fill(value) if key in _WITH_SECRETS else value for key, value in settings.items()}
 
 
 def _values(path: str) -> dict[str, Any]:

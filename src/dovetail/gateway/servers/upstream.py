@@ -21,8 +21,10 @@ from .connection import Offers, UpstreamConnection
 if TYPE_CHECKING:
     from dovetail.client.targets.contract import ServerTarget
     from dovetail.protocol.revisions.revision import Revision
+    from dovetail.server.invocation import Invocation
     from dovetail.server.session import ServerCall, Session
     from dovetail.types.capabilities import ClientCapabilities, Implementation
+    from dovetail.types.client_features import InputRequired
 
 logger = logging.getLogger("dovetail")
 
@@ -41,6 +43,8 @@ MAX_CONNECTIONS = 1000
 MAX_LEASES = 8
 """Connections of one client to one server of the handshake era, for calls in progress that may ask something; further
 calls wait for one of them."""
+
+_CLOSED = "the gateway is ending, or the server was removed from it"
 
 ConnectionKey: TypeAlias = tuple[Hashable, bytes, int]
 """The client that a connection belongs to, None for all of them, the capabilities that it declares, and a number.
@@ -89,6 +93,16 @@ class DeclaredCapabilities:
         return declared
 
 
+class UpstreamContext(NamedTuple):
+    """What the servers of one gateway share."""
+
+    info: Implementation
+    """The name and version that the gateway has as a client."""
+    on_changed: OnChanged
+    generation: Generation
+    declared: DeclaredCapabilities
+
+
 def owner_of(call: ServerCall) -> Hashable:
     """The client of a call, which has connections of its own to servers that keep state for each connection.
 
@@ -117,10 +131,7 @@ class Upstream:
         key: str,
         make_target: MakeTarget,
         settings: ServerSettings,
-        info: Implementation,
-        on_changed: OnChanged,
-        generation: Generation,
-        declared: DeclaredCapabilities,
+        context: UpstreamContext,
     ) -> None:
         self.key = key
         """The name of the server in the configuration; what it calls itself plays no part."""
@@ -132,10 +143,7 @@ class Upstream:
         self.failed_at: float | None = None
         """When it began to fail, if it does."""
         self._make_target = make_target
-        self._info = info
-        self._on_changed = on_changed
-        self._generation = generation
-        self._declared = declared
+        self._info, self._on_changed, self._generation, self._declared = context
         self._connections: dict[ConnectionKey, UpstreamConnection] = {}
         self._opening: dict[ConnectionKey, asyncio.Task[UpstreamConnection]] = {}
         self._leased: set[ConnectionKey] = set()
@@ -165,6 +173,14 @@ class Upstream:
     def of(self, call: ServerCall) -> Upstream:
         """The server as the caller of a request reaches it: the same for all, unless they have own credentials."""
         return self
+
+    async def sign_in(self, invocation: Invocation) -> InputRequired | None:
+        """Ask the user to log in at the server where each has an account there; None if there is no need to."""
+        return None
+
+    async def require_login(self, invocation: Invocation) -> InputRequired:
+        """Ask the user to log in again; only servers with accounts of users raise what leads here."""
+        raise ServerUnavailable(self.key, "it requires a login, and its settings say nothing of accounts")
 
     async def connection(self, call: ServerCall) -> UpstreamConnection:
         """The connection for a call; raises `ServerUnavailable` at once while the server fails."""
@@ -332,7 +348,7 @@ class Upstream:
         if opening is None:
             loop = asyncio.get_running_loop()
             if self._closed:
-                raise ServerUnavailable(self.key, "the gateway is ending, or the server was removed from it")
+                raise ServerUnavailable(self.key, _CLOSED)
             if (refusal := self.breaker.refusal(loop.time())) is not None:
                 raise ServerUnavailable(self.key, refusal.reason, refusal.retry_in)
             if len(self._connections) >= MAX_CONNECTIONS:
@@ -342,6 +358,11 @@ class Upstream:
             opening.add_done_callback(lambda task: self._opened(key, task))
         try:
             return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not opening.cancelled() or (task is not None and task.cancelling()):
+                raise
+            raise ServerUnavailable(self.key, _CLOSED) from None
         except (DovetailError, OSError, TimeoutError) as problem:
             if isinstance(problem, ServerUnavailable):
                 raise

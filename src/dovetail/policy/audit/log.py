@@ -38,6 +38,7 @@ AuditEvent: TypeAlias = Literal[
     "definition",
     "config",
     "task",
+    "account",
 ]
 """The subject of a record."""
 

@@ -12,7 +12,7 @@ from dovetail.protocol.cors import Cors
 from dovetail.protocol.errors import INTERNAL_ERROR
 from dovetail.protocol.request_guard import Refusal, RequestGuard
 from dovetail.runtime.serve import STORE_FAILED
-from dovetail.storage.contract import StoreError
+from dovetail.storage.contract import Store, StoreError
 from dovetail.transports.http.server.asgi import ClientGone, Receive, Scope, Send
 from dovetail.transports.http.server.response import WRITE_JSON, HttpResponse
 from dovetail.wire import codec
@@ -43,6 +43,16 @@ class Route(NamedTuple):
 
     guard: RequestGuard
     handler: Handler
+    needs_token: bool = True
+    """False for a page that authenticates its users in another way."""
+
+
+class Page(NamedTuple):
+    """A page besides the endpoint: its handler, and the HTTP methods of its requests; a POST sends a form."""
+
+    handler: Handler
+    methods: tuple[str, ...] = ("GET",)
+    needs_token: bool = True
 
 
 class AsgiApp:
@@ -55,9 +65,9 @@ class AsgiApp:
         bound_host: str | None = None,
         *,
         ephemeral: bool = False,
-        pages: Mapping[str, Handler] | None = None,
+        pages: Mapping[str, Page] | None = None,
     ) -> None:
-        """`ephemeral` is true if the store is of no use to a later run; `pages` are further paths, for GET requests."""
+        """`ephemeral` is true if the store is of no use to a later run; `pages` are further paths."""
         self._settings = settings
         self._pages = pages or {}
         self._router = HttpRouter(core, settings, ephemeral=ephemeral)
@@ -109,7 +119,7 @@ class AsgiApp:
             if self._cors is not None and await self._preflight(self._cors, route.guard, request):
                 return
             refusal = route.guard.check(request.method, headers) or self._unavailable
-            if refusal is None and self._authenticator is not None:
+            if refusal is None and self._authenticator is not None and route.needs_token:
                 refusal = await self._authenticate(self._authenticator, request)
             await (route.handler(request) if refusal is None else request.refuse(refusal))
         except ClientGone:
@@ -121,6 +131,11 @@ class AsgiApp:
             await _respond_to_failure(problem, f"Answering {scope['method']} {path} failed", entry.request, response)
         finally:
             entry.end(scope, path, response)
+
+    @property
+    def store(self) -> Store:
+        """The store that was given, or one in memory."""
+        return self._router.store
 
     def stop(self, grace: float = 5.0) -> None:
         """Begin to shut down: refuse new requests, close streams, and give calls the grace period to finish."""
@@ -210,8 +225,8 @@ class AsgiApp:
         if settings.legacy_sse and router.handshake:
             routes["/sse"] = Route(guard.for_methods("GET"), router.legacy_open)
             routes["/messages"] = Route(guard.for_methods("POST"), router.legacy_message)
-        for path, handler in self._pages.items():
-            routes[path] = Route(guard.for_pages(), handler)
+        for path, page in self._pages.items():
+            routes[path] = Route(guard.for_pages(*page.methods), page.handler, page.needs_token)
         return routes
 
     async def _serve_metadata(self, scope: Scope, path: str, receive: Receive, response: HttpResponse) -> None:

@@ -1,0 +1,64 @@
+"""Browser sessions: the user of the gateway that a browser has proved to be, in an encrypted cookie.
+
+The cookie is the session: any gateway with the same keys reads it, and nothing is stored.
+"""
+
+from __future__ import annotations
+
+import os
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import urlsplit
+
+import msgspec
+
+from .account_store import AccountStore
+
+SESSION_SECONDS = 3600
+"""Seconds for which a browser need not prove again whose it is."""
+
+_PURPOSE = b"browser session"
+
+
+class BrowserSession(msgspec.Struct, array_like=True, frozen=True):
+    """A browser, and its user once that is known."""
+
+    id: str
+    expires: float
+    principal: str | None = None
+
+    @property
+    def form_token(self) -> str:
+        """The value that forms of this session send along, which other sites do not know."""
+        return self.id[:32]
+
+
+class BrowserSessions:
+    """Reads and writes the cookie."""
+
+    def __init__(self, store: AccountStore, base: str) -> None:
+        """`base` is the public URL of the gateway."""
+        self._store = store
+        parts = urlsplit(base)
+        self._is_secure = parts.scheme == "https"
+        # Cookies do not tell ports apart, so the name does: two gateways on one machine have sessions of their own.
+        self._name = "__Host-dovetail-gateway" if self._is_secure else f"dovetail-gateway-{parts.port or 80}"
+
+    def read(self, cookie_header: bytes, now: float) -> BrowserSession:
+        """The session of a request; a new one, of nobody, if there is none that is valid."""
+        try:
+            cookie = SimpleCookie(cookie_header.decode("latin-1")).get(self._name)
+        except CookieError:
+            cookie = None
+        content = None if cookie is None else self._store.open(cookie.value, _PURPOSE)
+        session = None if content is None else msgspec.msgpack.decode(content, type=BrowserSession)
+        return session if session is not None and now < session.expires else self.new(now)
+
+    def new(self, now: float, principal: str | None = None) -> BrowserSession:
+        """A new session; each login begins one, so that no id from before is of any use."""
+        return BrowserSession(os.urandom(32).hex(), now + SESSION_SECONDS, principal)
+
+    def write(self, session: BrowserSession) -> str:
+        """The value of the Set-Cookie header. Lax, because the redirect of a login comes from another site."""
+        value = self._store.seal(msgspec.msgpack.encode(session), _PURPOSE)
+        secure = "; Secure" if self._is_secure else ""
+        return f"{self._name}={value}; Path=/; Max-Age={SESSION_SECONDS}; HttpOnly; SameSite=Lax{secure}"

@@ -1,0 +1,72 @@
+"""Authentication and accounts of a gateway that is started from a configuration file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dovetail import Client, Gateway, LocalError, RemoteError
+from dovetail.gateway.settings import AuthSettings, GatewaySettings, read_settings
+from dovetail.protocol.errors import HttpStatus
+from tests.gateway.gateway_process import GatewayProcess, configuration, odd
+from tests.support.http import free_port
+
+ACCOUNT = {"type": "user-account"}
+
+
+async def test_tokens_of_users_come_from_environment_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANN_TOKEN", "ann-secret")
+    auth = {"type": "static", "tokens": {"ann": "${env:ANN_TOKEN}"}, "groups": {"ann": ["editors"]}}
+    policy = {"rules": [{"verdict": "allow", "tool": "*", "group": "editors"}]}
+    file = configuration(tmp_path, {"works": odd("works")}, auth=auth, policy=policy)
+    with GatewayProcess(file) as gateway:
+        async with Client(gateway.endpoint, auth="ann-secret", timeout=30) as ann:
+            assert [tool.name for tool in await ann.tools()]
+        with pytest.raises(HttpStatus, match="401"):
+            async with Client(gateway.endpoint, auth="guess", timeout=30) as other:
+                await other.tools()
+
+
+async def test_a_gateway_on_this_machine_knows_where_its_users_log_in(tmp_path: Path) -> None:
+    port = free_port()
+    servers = {"wiki": {"url": "http://127.0.0.1:1/mcp", "gateway": {"credentials": ACCOUNT}}}
+    file = configuration(tmp_path, servers, auth={"type": "static", "tokens": {"ann": "ann-secret"}})
+    with GatewayProcess(file, port=port) as gateway:
+        async with Client(gateway.endpoint, auth="ann-secret", timeout=30) as ann:
+            with pytest.raises(RemoteError, match=f"http://127.0.0.1:{port}/accounts"):
+                await ann.call("wiki__search")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"type": "static"}, "needs tokens"),
+        ({"type": "jwt", "issuer": "https://auth.example"}, "needs an issuer and an audience"),
+        ({"type": "introspection", "issuer": "https://auth.example", "audience": "a"}, "needs a clientId"),
+        ({"type": "magic"}, "magic"),
+        ({"type": "static", "tokens": {"ann": "x"}, "token": 1}, "unknown field"),
+    ],
+)
+def test_settings_that_lack_something_say_what(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(LocalError, match=message):
+        read_settings(GatewaySettings, {"auth": given}, "mcp.json, gateway")
+
+
+@pytest.mark.parametrize(
+    ("secret", "message"), [("${env:NOT_THERE_AT_ALL}", "NOT_THERE_AT_ALL"), ("${input:token}", "environment variable")]
+)
+def test_a_secret_that_is_not_known_is_named_and_its_file(secret: str, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    auth = {"type": "static", "tokens": {"ann": secret}}
+    file.write_text(json.dumps({"mcpServers": {}, "gateway": {"auth": auth}}))
+    with pytest.raises(LocalError, match=message) as raised:
+        Gateway.from_config(file)
+    assert str(file) in str(raised.value)
+
+
+def test_secrets_do_not_stand_in_the_text_of_settings() -> None:
+    settings = AuthSettings(type="static", tokens={"ann": "hush"})
+    assert "hush" not in repr(settings)
