@@ -18,6 +18,8 @@ PACKAGES = (
 
 INTERNAL = {
     "gateway.access_control.permissions:MAX_DIGESTS": "a small cache",
+    "gateway.accounts.account_store:MAX_CHANGES": "for gateways that were cut off from the store",
+    "gateway.accounts.pages:MAX_FIELDS": "fields of our own forms",
     "gateway.core:MAX_LISTINGS": "a cache",
     "gateway.core:MAX_PAGES": "a small cache",
     "gateway.access_control.quarantine:MAX_REVIEWS": "a small cache",

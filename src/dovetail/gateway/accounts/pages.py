@@ -49,6 +49,8 @@ FORM_BURST = 20.0
 form with a token could be used to guess tokens."""
 
 MAX_FIELDS = 20
+"""Fields of a query or form."""
+
 _POLICY = b"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'"
 
 GetServers = Callable[[], Mapping[str, AccountCallers]]
