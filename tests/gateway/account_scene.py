@@ -6,6 +6,7 @@ import contextlib
 import functools
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from html import unescape
 from http.cookies import SimpleCookie
 from typing import Any, Self
 from urllib.parse import parse_qs, urljoin, urlsplit
@@ -38,7 +39,7 @@ class Page:
         for form in re.findall("<form.*?</form>", self.text, re.DOTALL):
             if f'value="{action}"' in form:
                 hidden = re.findall('<input type="hidden" name="(.*?)" value="(.*?)">', form)
-                return {**dict(hidden), "action": action}
+                return {**{name: unescape(value) for name, value in hidden}, "action": action}
         raise AssertionError(f"there is no button {action} on the page {self.title!r}")
 
 
@@ -156,11 +157,12 @@ async def account_scene(
     back: str = "2026-07-28",
     *,
     stores: Sequence[Store | None] = (None,),
-    key: str = KEY,
+    keys: Sequence[str] = (),
     **options: Any,
 ) -> AsyncGenerator[AccountScene]:
     """Gateways, one for each store, whose users log in at `home`; the server accepts tokens of `away` only.
 
+    They have one key and one public URL, unless `keys` has a key for each: then each has a URL of its own, too.
     `options` are further options of the gateways.
     """
     sockets = [listening() for _ in stores]
@@ -170,13 +172,16 @@ async def account_scene(
         away = await stack.enter_async_context(DevAuth().serving())
         address, recorder = await stack.enter_async_context(behind(functools.partial(make_server, back), away.issuer))
         gateways: list[Gateway] = []
-        for store, sock in zip(stores, sockets, strict=True):
+        for number, (store, sock) in enumerate(zip(stores, sockets, strict=True)):
+            accounts = AccountSettings(url=url, keys=(KEY,))
+            if keys:
+                accounts = AccountSettings(url=url_of(sock), keys=(keys[number],))
             gateway = Gateway(
                 {"notes": address},
                 name="team",
                 auth=JWTVerifier(issuer=home.issuer, audience=f"{url}/mcp"),
                 settings={"notes": ServerSettings(credentials=Credentials(type="user-account"))},
-                accounts=AccountSettings(url=url, keys=(key,)),
+                accounts=accounts,
                 **options,
             )
             await stack.enter_async_context(serving(gateway.asgi(store=store), sock))

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import time
+from html import escape
+from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
+import msgspec
 import pytest
 
-from dovetail import Client, Gateway, Principal, RemoteError, StaticTokens
+from dovetail import Audit, Client, Gateway, Principal, RemoteError, StaticTokens
+from dovetail.auth import scopes
+from dovetail.client.auth.token_store import account_name
 from dovetail.gateway import AccountSettings, Credentials, ServerSettings
 from dovetail.gateway.accounts.account_store import AccountStore, account_label
+from dovetail.gateway.accounts.account_upstream import shown_host
 from dovetail.gateway.accounts.browser_session import SESSION_SECONDS, BrowserSessions
 from dovetail.gateway.accounts.logins import Logins
 from dovetail.gateway.accounts.views import AccountRow, accounts_page, login_page
+from dovetail.policy import read_records
 from dovetail.protocol.seal import KeyRing
-from dovetail.storage import MemoryStore
+from dovetail.storage import MemoryStore, StoreUnavailable
 from tests.gateway.account_scene import AccountScene, Browser, Page, account_scene, query_of
 from tests.gateway.exchanging_auth import behind
 from tests.gateway.test_credentials import make_server
@@ -101,6 +108,23 @@ class TestUse:
                 async with Client(f"{url}/mcp", auth="ann-secret", timeout=10) as client:
                     assert (await client.call("notes__whoami")).text == "ann"
 
+    async def test_names_with_odd_letters_are_those_of_the_same_user_and_server_everywhere(self) -> None:
+        user, key = 'Ann "<b>" O\'Néill [1], \u202eadmin; x=y', 'notes & "co" <b>/é?#%41'
+        settings = {key: ServerSettings(credentials=Credentials(type="user-account"))}
+        async with account_scene(make_server) as at, at.browser(user) as browser, at.browser("bob") as other:
+            await at.gateways[0].update({key: at.server_url}, settings=settings)
+            page = await browser.connect(f"{at.url}/accounts?server={quote(key, safe='')}")
+            assert page.title == "Your account is connected · team"
+            assert escape(key) in page.text
+            page = await browser.open(f"{at.url}/accounts")
+            assert f"logged in as {escape(user)}" in page.text
+            assert "Disconnect" in page.text
+            assert "Disconnect" not in (await log_in(at, other)).text
+            async with at.client(user) as client:
+                (tool,) = [tool.name for tool in await client.tools() if "whoami" in tool.name]
+                assert (await client.call(tool)).text == user
+            assert "not connected" in (await browser.press(page, "disconnect")).text
+
     async def test_an_unknown_server_is_named_as_such(self) -> None:
         async with account_scene(make_server) as at, at.browser("ann") as browser:
             await log_in(at, browser)
@@ -108,7 +132,13 @@ class TestUse:
 
     async def test_no_page_is_kept_framed_or_allowed_to_load_anything(self) -> None:
         async with account_scene(make_server) as at, at.browser("ann") as browser:
-            for page in (await browser.open(f"{at.url}/accounts"), await log_in(at, browser)):
+            pages = [
+                await browser.open(f"{at.url}{path}")
+                for path in ("/accounts", "/accounts/login?state=x", "/accounts/callback?code=x")
+            ]
+            for page in (*pages, await log_in(at, browser)):
+                assert page.headers["referrer-policy"] == "same-origin"
+                assert page.headers["x-content-type-options"] == "nosniff"
                 assert page.headers["cache-control"] == "no-store"
                 assert page.headers["x-frame-options"] == "DENY"
                 assert "default-src 'none'" in page.headers["content-security-policy"]
@@ -213,11 +243,111 @@ class TestAttacks:
                 assert answer.status == 421
 
 
+class TestTokens:
+    """A token proves who a user is only if the endpoint would accept it."""
+
+    @pytest.mark.parametrize(
+        "token",
+        ["narrow", "bound", "revoked", "unknown"],
+    )
+    async def test_a_token_that_the_endpoint_would_refuse_logs_nobody_in(self, token: str) -> None:
+        principals = {
+            "good": Principal(subject="ann", scopes=("tools",)),
+            "narrow": Principal(subject="ann"),
+            "bound": Principal(subject="ann", scopes=("tools",), thumbprint="x"),
+            "revoked": Principal(subject="ann", scopes=("tools",)),
+        }
+        sock = listening()
+        gateway = Gateway(
+            {"notes": "http://127.0.0.1:1/mcp"},
+            auth=StaticTokens(principals, scopes=["tools"]),
+            settings={"notes": ServerSettings(credentials=Credentials(type="user-account"))},
+            accounts=AccountSettings(url=url_of(sock)),
+        )
+        async with serving(gateway.asgi(), sock), Browser("ann") as browser:
+            await gateway._state.view("").revoked_tokens.revoke("revoked", None)
+            page = await browser.open(f"{url_of(sock)}/accounts")
+            page = await browser.press(page, "login", token=token)
+            assert "not accepted" in page.text
+            page = await browser.press(page, "login", token=" good ")
+            assert "logged in as ann" in page.text
+
+    async def test_a_user_whose_token_is_not_accepted_after_the_login_is_told_so(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async with account_scene(make_server) as at, at.browser("ann") as browser:
+            verifier = at.gateways[0]._state.verifier
+            assert verifier is not None
+            monkeypatch.setattr(verifier, "scopes", ("tools",))
+            monkeypatch.setattr(scopes, "implied", lambda granted, implies: frozenset())
+            page = await log_in(at, browser)
+            assert page.status == 403
+            assert page.title == "You are not logged in · team"
+            assert (await browser.open(f"{at.url}/accounts")).title.startswith("Log in")
+
+
+class TestFaults:
+    """The store is away, or another request holds an account."""
+
+    async def test_while_the_store_is_away_pages_say_so_and_browsers_may_try_again(self) -> None:
+        store = BreakingStore()
+        async with account_scene(make_server, stores=[store]) as at, at.browser("ann") as browser:
+            page = await log_in(at, browser)
+            store.is_away = True
+            for answer in (await browser.open(page.url), await browser.press(page, "connect")):
+                assert answer.status == 503
+                assert answer.headers["retry-after"] == "1"
+                assert "away for a moment" not in answer.text
+            store.is_away = False
+            await browser.press(page, "connect")
+            assert await has_account(at, "ann")
+
+    async def test_an_account_that_could_not_be_removed_is_not_called_disconnected(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("dovetail.gateway.accounts.account_store.LOCK_SECONDS", 0.2)
+        audit, store = Audit(tmp_path / "audit.jsonl", folder=tmp_path), MemoryStore()
+        async with account_scene(make_server, stores=[store], audit=audit) as at, at.browser("ann") as browser:
+            await browser.connect(f"{at.url}/accounts?server=notes")
+            page = await browser.open(f"{at.url}/accounts")
+            accounts = at.gateways[0]._state.accounts.store
+            assert accounts is not None
+            async with accounts.held(account_name(at.server_url, account_label("notes", "ann"))):
+                assert (await browser.press(page, "disconnect")).status == 503
+            assert await has_account(at, "ann")
+            assert "not connected" in (await browser.press(page, "disconnect")).text
+            await at.gateways[0].close()
+        told = [one.details["outcome"] for one in read_records(audit.path) if one.event == "account"]
+        assert told == ["connected", "disconnected"]
+
+    async def test_a_browser_that_does_not_come_back_is_sent_as_a_new_client(self) -> None:
+        """An authorization server that has forgotten its clients says so on its own page only."""
+        async with account_scene(make_server) as at, at.browser("ann") as browser, at.browser("bob") as other:
+
+            async def connect(browser: Browser) -> str:
+                page = await browser.press(await browser.open(f"{at.url}/accounts?server=notes"), "connect")
+                assert page.status == 200
+                return query_of(next(url for url in reversed(browser.visited) if "/authorize" in url))["client_id"]
+
+            await log_in(at, browser)
+            await log_in(at, other)
+            away = urlsplit(at.away.issuer).netloc
+            browser.stop_at = away
+            first, second = await connect(browser), await connect(browser)
+            assert first != second
+            assert await connect(other) == second, "the newest registration is used by all"
+            browser.stop_at = ""
+            third = await connect(browser)
+            assert await connect(browser) == third, "an answer has arrived"
+            assert await has_account(at, "ann")
+            assert await has_account(at, "bob")
+
+
 class TestBrowserSessions:
     """The cookie, with values."""
 
-    def sessions(self, base: str = "https://tools.example.com") -> BrowserSessions:
-        return BrowserSessions(AccountStore(KeyRing([b"k" * 32]), MemoryStore), base)
+    def sessions(self, base: str = "https://tools.example.com", issuer: str | None = None) -> BrowserSessions:
+        return BrowserSessions(AccountStore(KeyRing([b"k" * 32]), MemoryStore, issuer), base)
 
     def test_a_session_is_read_until_it_expires(self) -> None:
         sessions, now = self.sessions(), time.time()
@@ -226,6 +356,36 @@ class TestBrowserSessions:
         assert sessions.read(b"a=b; " + cookie, now + SESSION_SECONDS - 1) == session
         assert sessions.read(cookie, now + SESSION_SECONDS + 1).principal is None
         assert sessions.read(b"", now).id != sessions.read(b"", now).id
+
+    @pytest.mark.parametrize(
+        ("base", "issuer"),
+        [("https://trial.example.com", None), ("https://tools.example.com", "https://trial.example")],
+    )
+    def test_a_session_of_another_gateway_or_issuer_is_that_of_nobody(self, base: str, issuer: str | None) -> None:
+        """They may have the same keys, and a user of the same name who is someone else."""
+        here, there, now = self.sessions(), self.sessions(base, issuer), time.time()
+        cookie = there.write(there.new(now, "ann")).partition(";")[0].encode()
+        assert there.read(cookie, now).principal == "ann"
+        assert here.read(cookie, now).principal is None
+
+    def test_cookies_of_other_applications_do_not_hide_a_session(self) -> None:
+        sessions, now = self.sessions(), time.time()
+        cookie = sessions.write(sessions.new(now, "ann")).partition(";")[0].encode()
+        for others in (
+            b'settings={"a": [1, 2]}; ',
+            b'open="; ',
+            b"caf\xe9; =; ",
+            b"__Host-dovetail-gateway=x; ",
+            b"a=b, ",
+        ):
+            assert sessions.read(others + cookie, now).principal == "ann"
+            assert sessions.read(cookie + b"; " + others, now).principal == "ann"
+
+    def test_a_session_of_another_version_is_that_of_nobody(self) -> None:
+        store, base, now = AccountStore(KeyRing([b"k" * 32]), MemoryStore), "https://tools.example.com", time.time()
+        value = store.seal(msgspec.msgpack.encode([1]), f"browser session {base}".encode())
+        cookie = f"__Host-dovetail-gateway={value}".encode()
+        assert BrowserSessions(store, base).read(cookie, now).principal is None
 
     def test_over_https_the_cookie_belongs_to_the_host_alone(self) -> None:
         cookie = self.sessions().write(self.sessions().new(0.0))
@@ -247,6 +407,15 @@ class TestViews:
         for page in (accounts_page(evil, "t", evil, [row]), login_page(evil, "t", evil, evil, None, evil)):
             assert "<script" not in page
 
+    def test_a_server_that_is_not_available_has_no_buttons(self) -> None:
+        page = accounts_page("team", "t", "ann", [AccountRow("wiki", "", "not available")])
+        assert "not available" in page
+        assert 'value="connect"' not in page
+        assert 'value="disconnect"' not in page
+
+    def test_the_host_that_is_shown_has_no_user_name_and_no_password(self) -> None:
+        assert shown_host("https://ann:secret@wiki.example.com:8443/mcp") == "wiki.example.com:8443"
+
     def test_a_gateway_without_such_servers_says_so(self) -> None:
         assert "No server of this gateway" in accounts_page("team", "t", "ann", [])
 
@@ -257,10 +426,17 @@ class TestClientDocument:
     def test_it_names_the_gateway_and_its_redirect(self) -> None:
         store = AccountStore(KeyRing([b"k" * 32]), MemoryStore)
         logins = Logins(store, "https://tools.example.com", "Gateway team")
-        assert logins.client_document == "https://tools.example.com/accounts/client.json"
-        document = logins.describe_client()
+        document = logins.describe_client("account")
+        assert document is not None
         assert b'"client_id":"https://tools.example.com/accounts/client.json"' in document
         assert b'"redirect_uris":["https://tools.example.com/accounts/callback"]' in document
+
+    def test_it_is_another_one_for_logins_at_the_gateway(self) -> None:
+        store = AccountStore(KeyRing([b"k" * 32]), MemoryStore)
+        document = Logins(store, "https://tools.example.com", "Gateway team").describe_client("gateway")
+        assert document is not None
+        assert b'"client_id":"https://tools.example.com/accounts/login.json"' in document
+        assert b'"redirect_uris":["https://tools.example.com/accounts/login"]' in document
 
     async def test_there_is_none_where_others_could_not_read_it(self) -> None:
         async with account_scene(make_server) as at, at.browser("ann") as browser:
@@ -282,6 +458,25 @@ class TestAccountStore:
         assert await accounts.load(ann) is None
         assert await accounts.load(bob) is None
 
+    async def test_a_user_of_the_same_name_at_another_issuer_has_none_of_the_accounts(self) -> None:
+        memory, ring = MemoryStore(), KeyRing([b"k" * 32])
+        before = AccountStore(ring, lambda: memory, "https://old.example")
+        after = AccountStore(ring, lambda: memory, "https://new.example")
+        await before.connected("https://a.example label", "label", b"token of ann")
+        assert await before.is_connected("https://a.example label", "label")
+        assert await after.load("https://a.example label") is None
+        assert not await after.is_connected("https://a.example label", "label")
+        await after.save("https://a.example label", None)
+        assert await before.load("https://a.example label") == b"token of ann"
+
+    async def test_an_account_that_the_keys_do_not_open_is_not_connected(self) -> None:
+        memory = MemoryStore()
+        old = AccountStore(KeyRing([b"o" * 32]), lambda: memory)
+        new = AccountStore(KeyRing([b"n" * 32]), lambda: memory)
+        await old.connected("name", "label", b"account")
+        assert not await new.is_connected("name", "label")
+        assert await AccountStore(KeyRing([b"n" * 32, b"o" * 32]), lambda: memory).is_connected("name", "label")
+
     def test_labels_of_other_servers_and_users_differ(self) -> None:
         labels = {account_label(*pair) for pair in (("a", "b"), ("a b", ""), ("", "a b"), ("a", " b"), ("b", "a"))}
         assert len(labels) == 5
@@ -300,6 +495,24 @@ class TestAccountStore:
         assert await accounts.take_login("state", "another") is None
         assert await accounts.take_login("state", "browser") == b"login"
         assert await accounts.take_login("state", "browser") is None
+
+
+class BreakingStore(MemoryStore):
+    """A store in memory that cannot be reached for a while."""
+
+    is_away = False
+
+    async def get(self, key: str) -> bytes | None:
+        self._check()
+        return await super().get(key)
+
+    async def put(self, key: str, value: bytes, ttl: float | None = None) -> None:
+        self._check()
+        await super().put(key, value, ttl)
+
+    def _check(self) -> None:
+        if self.is_away:
+            raise StoreUnavailable("away for a moment")
 
 
 class NotingStore(MemoryStore):

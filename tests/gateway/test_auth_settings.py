@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dovetail import Client, Gateway, LocalError, RemoteError
-from dovetail.gateway.settings import AuthSettings, GatewaySettings, read_settings
+from dovetail.gateway.settings import AccountSettings, AuthSettings, Credentials, GatewaySettings, read_settings
 from dovetail.protocol.errors import HttpStatus
 from tests.gateway.gateway_process import GatewayProcess, configuration, odd
 from tests.support.http import free_port
@@ -48,11 +48,30 @@ async def test_a_gateway_on_this_machine_knows_where_its_users_log_in(tmp_path: 
         ({"type": "introspection", "issuer": "https://auth.example", "audience": "a"}, "needs a clientId"),
         ({"type": "magic"}, "magic"),
         ({"type": "static", "tokens": {"ann": "x"}, "token": 1}, "unknown field"),
+        ({"type": "static", "tokens": {"ann": "x", "bob": ""}}, "the token of bob is empty"),
+        ({"type": "static", "tokens": {"ann": "x", "bob": "x"}}, "ann and bob have the same token"),
+        ({"type": "static", "tokens": {"ann": "x"}, "groups": {"anne": ["a"]}}, "groups of anne, who has no token"),
+        ({"type": "static", "tokens": {"ann": "x"}, "scopes": ["a"]}, "tokens and groups only"),
+        ({"type": "jwt", "issuer": "https://a.example", "audience": "a", "tokens": {"ann": "x"}}, "has no tokens"),
+        ({"type": "jwt", "issuer": "https://a.example", "audience": "a", "clientId": "x"}, "has no clientId"),
     ],
 )
 def test_settings_that_lack_something_say_what(given: dict[str, Any], message: str) -> None:
     with pytest.raises(LocalError, match=message):
         read_settings(GatewaySettings, {"auth": given}, "mcp.json, gateway")
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "message"),
+    [
+        (AccountSettings, {"clientSecret": "x"}, "goes with the clientId"),
+        (Credentials, {**ACCOUNT, "clientId": "gateway", "clientSecret": "x"}, "need the issuer"),
+        (Credentials, {**ACCOUNT, "issuer": "https://auth.example"}, "goes with the clientId"),
+    ],
+)
+def test_a_secret_goes_with_the_client_and_to_one_issuer_only(kind: Any, given: dict[str, Any], message: str) -> None:
+    with pytest.raises(LocalError, match=message):
+        read_settings(kind, given, "mcp.json, gateway")
 
 
 @pytest.mark.parametrize(

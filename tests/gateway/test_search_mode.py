@@ -11,6 +11,7 @@ import pytest
 from dovetail import Client, Gateway, RemoteError, Server, ToolFailed
 from dovetail.gateway import Profile, SearchLimits
 from dovetail.text.tool_search import CALL, DESCRIBE, SEARCH
+from tests.gateway.served import served
 
 FINDERS = {SEARCH, DESCRIBE, CALL}
 
@@ -85,7 +86,8 @@ async def test_mistakes_of_a_model_get_advice() -> None:
 async def test_a_profile_may_choose_its_own_limit() -> None:
     profile = Profile(search_above=SearchLimits(tools=5))
     gateway = Gateway({"many": make_server(10)}, profiles={"small": profile})
-    view = gateway._state.view("profile/small")
-    assert view._search_above == profile.search_above
-    assert gateway._state.view("")._search_above is None
+    async with Client(gateway) as client:
+        assert len(await client.tools()) == 11
+    async with served(gateway) as at, at.client(path="/mcp/profile/small") as client:
+        assert [tool.name for tool in await client.tools()] == [SEARCH, DESCRIBE, CALL]
     await gateway.close()

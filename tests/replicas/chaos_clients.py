@@ -21,6 +21,7 @@ from tests.replicas.history import (
     Changed,
     Event,
     Failed,
+    Forwarded,
     Heard,
     Issued,
     Killed,
@@ -72,22 +73,34 @@ class Recorder:
 
     def everything(self) -> list[Event]:
         """All events, those of the replicas and of nginx included."""
-        ran = [Ran(at, key, step, process) for at, key, step, process in self._lines("effects")]
+        effects = self._lines("effects")
+        ran = [Ran(at, key, step, process) for at, key, step, process, _ in effects]
+        forwarded = [
+            Forwarded(at, key, process)
+            for at, key, _, _, port in effects
+            if port is not None
+            for process in self._processes_at(port, at, at)
+        ]
         changed = [Changed(at, number) for number, (at, _) in enumerate(self._lines("counter"), start=1)]
-        return [*self.events, *ran, *changed, *self._sent()]
+        return [*self.events, *ran, *forwarded, *changed, *self._sent()]
 
     def _sent(self) -> Iterator[Sent]:
         """The requests of calls, each at the process that listened at its port in that time."""
-        gone = {event.process: event.gone for event in self.events if isinstance(event, Killed)}
-        started = [event for event in self.events if isinstance(event, Started)]
         for request in self.nginx.requests():
             found = _KEY.search(request.body)
             if found is None or not request.ports:
                 continue
-            for process in started:
-                there = process.at <= request.ended and gone.get(process.process, math.inf) >= request.began
-                if process.port == request.ports[-1] and there:
-                    yield Sent(request.began, found[1], process.process, request.ended, request.status)
+            for process in self._processes_at(request.ports[-1], request.began, request.ended):
+                yield Sent(request.began, found[1], process, request.ended, request.status)
+
+    def _processes_at(self, port: int, began: float, ended: float) -> Iterator[int]:
+        """The processes that listened at a port in a time."""
+        gone = {event.process: event.gone for event in self.events if isinstance(event, Killed)}
+        for event in self.events:
+            if not isinstance(event, Started) or event.port != port:
+                continue
+            if event.at <= ended and gone.get(event.process, math.inf) >= began:
+                yield event.process
 
     def value(self) -> int:
         """The value of the counter."""

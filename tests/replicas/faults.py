@@ -16,8 +16,10 @@ from tests.replicas.history import Killed, Started, StoreOutage
 from tests.support.cuttable_relay import Relay
 from tests.support.http_process import HttpProcess
 from tests.support.redis_server import RedisServer, redis_server
-from tests.support.replicas import Replica, Replicas
+from tests.support.replicas import PORT_VARIABLE, Replica, Replicas
 
+GATEWAY_PORT = "x-gateway-port"
+"""The header in which a gateway tells the server behind it which gateway has sent a call."""
 KILL_SECONDS = 3.0
 DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
 """Options of Redis with which it loses nothing that it acknowledged."""
@@ -68,7 +70,8 @@ async def surroundings(
         else:
             process = HttpProcess(server, environment={**environment, "REVISION": behind})
             stack.callback(process.kill)
-            entry = {"url": f"http://127.0.0.1:{process.port}/mcp"}
+            headers = {GATEWAY_PORT: f"${{env:{PORT_VARIABLE}}}"}
+            entry = {"url": f"http://127.0.0.1:{process.port}/mcp", "headers": headers}
             config = folder / "mcp.json"
             config.write_text(json.dumps({"mcpServers": {"recording": entry}}))
             place = "/mcp/server/recording"

@@ -58,6 +58,15 @@ class Sent:
 
 
 @dataclass(frozen=True)
+class Forwarded:
+    """A gateway has sent a call to the server behind it, which may be another gateway than the one that got it."""
+
+    at: float
+    call: str
+    process: int
+
+
+@dataclass(frozen=True)
 class StreamOpened:
     """A client of HTTP+SSE has its stream at a process: all its calls run there until it opens another."""
 
@@ -160,6 +169,7 @@ Event: TypeAlias = (
     Issued
     | Ran
     | Sent
+    | Forwarded
     | StreamOpened
     | Heard
     | Answered
@@ -191,6 +201,9 @@ class CallRecord:
     issued: Issued
     ran: list[Ran] = field(default_factory=list[Ran])
     sent: list[Sent] = field(default_factory=list[Sent])
+    forwarded: list[Forwarded] = field(default_factory=list[Forwarded])
+    homes: set[int] = field(default_factory=set[int])
+    """The gateways through which the client has reached the server last, before this call and in it."""
     stream: StreamOpened | None = None
     heard: list[Heard] = field(default_factory=list[Heard])
     answers: list[Answered | Failed] = field(default_factory=list["Answered | Failed"])
@@ -202,11 +215,16 @@ class CallRecord:
     @property
     def processes(self) -> set[int]:
         """The processes that ran a part of it, or had one of its requests."""
-        return {event.process for event in (*self.ran, *self.sent)}
+        return {event.process for event in (*self.ran, *self.sent, *self.forwarded)} | self.homes
+
+    @property
+    def is_passed_on(self) -> bool:
+        """True if it reached a gateway that has to pass it on to another one, which needs the store."""
+        return bool(self.homes) and not self.homes >= {sent.process for sent in self.sent}
 
     def events(self) -> tuple[Event, ...]:
         stream = () if self.stream is None else (self.stream,)
-        events = (*stream, self.issued, *self.sent, *self.ran, *self.heard, *self.answers)
+        events = (*stream, self.issued, *self.sent, *self.forwarded, *self.ran, *self.heard, *self.answers)
         return tuple(sorted(events, key=lambda event: event.at))
 
 
@@ -217,15 +235,23 @@ class History:
         self.events = sorted(events, key=lambda event: event.at)
         self.calls = {event.call: CallRecord(event) for event in self.of(Issued)}
         streams: dict[str, StreamOpened] = {}
+        homes: dict[str, int] = {}
         for event in self.events:
             if isinstance(event, StreamOpened):
                 streams[event.client] = event
             elif isinstance(event, Issued):
                 self.calls[event.call].stream = streams.get(event.client)
-            elif isinstance(event, Ran | Sent | Heard | Answered | Failed) and event.call in self.calls:
+                if event.in_session and event.client in homes:
+                    self.calls[event.call].homes.add(homes[event.client])
+            elif isinstance(event, Ran | Sent | Forwarded | Heard | Answered | Failed) and event.call in self.calls:
                 record = self.calls[event.call]
                 if isinstance(event, Ran):
                     record.ran.append(event)
+                elif isinstance(event, Forwarded):
+                    record.forwarded.append(event)
+                    if record.issued.in_session:
+                        record.homes.add(event.process)
+                        homes[record.issued.client] = event.process
                 elif isinstance(event, Sent):
                     record.sent.append(event)
                 elif isinstance(event, Heard):
@@ -349,7 +375,7 @@ def _excuses(fault: Killed | StoreOutage, call: CallRecord, failed: Failed, hist
     if not _overlaps(fault, call.issued.at, failed.at):
         return False
     concerned = {process for process in call.processes if fault.process in (None, process)}
-    if call.issued.needs_store:
+    if call.issued.needs_store or call.is_passed_on:
         return bool(concerned)
     return call.issued.in_session and any(not history.knew(process, call) for process in concerned)
 

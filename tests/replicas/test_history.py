@@ -8,6 +8,7 @@ from tests.replicas.history import (
     Changed,
     Event,
     Failed,
+    Forwarded,
     Heard,
     Issued,
     Killed,
@@ -61,6 +62,8 @@ EARLIER = (
     Answered(0.4, "z"),
 )
 """A call of the same session that process 7 has answered."""
+FORWARDED = (*EARLIER, Forwarded(0.3, "z", 7))
+"""The same, where process 7 is a gateway: it has the connection of the session to the server behind it."""
 
 
 @pytest.mark.parametrize(
@@ -76,6 +79,9 @@ EARLIER = (
         (*EARLIER, QUICK, Sent(2, "a", 8, 3, 503), StoreOutage(0.5, 3), FAILED),
         (Killed(1, 7, 1.5), Issued(1.2, "a", "ann"), Sent(1.2, "a", 7, 1.3, 502), Failed(1.3, "a", "502")),
         (Issued(1, "a", "ann"), Ran(2, "a", "body", 7), Killed(3, 8), Answered(4, "a")),
+        (Issued(1, "a", "ann"), Sent(1, "a", 8, 4), Forwarded(2, "a", 7), Killed(3, 7), FAILED),
+        (*FORWARDED, Issued(1, "a", "ann"), Sent(1, "a", 8, 4), Killed(3, 7), FAILED),
+        (*FORWARDED, QUICK, Sent(2, "a", 8, 3), StoreOutage(0.5, 3), FAILED),
     ],
     ids=[
         "it ran at the killed replica",
@@ -88,6 +94,9 @@ EARLIER = (
         "the store was away, and another replica had served the session",
         "its replica was about to end",
         "another replica was killed",
+        "it was forwarded by the killed gateway",
+        "the killed gateway had the connection of its session",
+        "the store was away, and another gateway had the connection of its session",
     ],
 )
 def test_a_fault_excuses_the_failures_that_it_causes(events: tuple[Event, ...]) -> None:
@@ -103,6 +112,9 @@ def test_a_fault_excuses_the_failures_that_it_causes(events: tuple[Event, ...]) 
         (*EARLIER, QUICK, Sent(2, "a", 7, 3, 503), StoreOutage(0.5, 3), FAILED),
         (NEWEST, Sent(2, "a", 7, 3, 503), StoreOutage(0.5, 3), FAILED),
         (StreamOpened(0.1, "ann", 7), Killed(0.5, 8), Issued(1, "a", "ann"), Sent(1, "a", 8, 2, 202), FAILED),
+        (*FORWARDED, Issued(1, "a", "ann"), Sent(1, "a", 8, 4), Killed(3, 9), FAILED),
+        (*FORWARDED, NEWEST, Sent(1, "a", 8, 4), Killed(3, 7), FAILED),
+        (*FORWARDED, QUICK, Sent(2, "a", 7, 3), StoreOutage(0.5, 3), FAILED),
     ],
     ids=[
         "its request reached no replica",
@@ -111,6 +123,9 @@ def test_a_fault_excuses_the_failures_that_it_causes(events: tuple[Event, ...]) 
         "the store was away, and its replica had served the session",
         "the store was away, and it needs none",
         "its stream was at another replica than the killed one",
+        "neither its gateway nor that with the connection of its session was killed",
+        "it belongs to no session, and its gateway was not killed",
+        "the store was away, and its gateway had the connection of its session",
     ],
 )
 def test_a_fault_excuses_no_failures_that_it_cannot_have_caused(events: tuple[Event, ...]) -> None:

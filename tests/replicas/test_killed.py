@@ -26,7 +26,7 @@ def effects(record: Path, key: str) -> list[tuple[str, int]]:
     """The steps that ran for a key, each with its process."""
     file = record / "effects"
     lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-    return [(step, process) for _, name, step, process in lines if name == key]
+    return [(step, process) for _, name, step, process, _ in lines if name == key]
 
 
 def replica_of(replicas: Replicas, record: Path, key: str) -> Replica:

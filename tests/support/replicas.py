@@ -19,6 +19,9 @@ from tests.support.http_process import HttpProcess
 from tests.support.nginx import Nginx
 from tests.support.raw import PATIENCE
 
+PORT_VARIABLE = "PORT_OF_REPLICA"
+"""The environment variable that tells a replica its own port."""
+
 _PORTS = range(20_000, 32_000)
 """Below the ports that the system gives to outgoing connections, so that nobody takes one while its replica is down."""
 
@@ -66,7 +69,7 @@ class Replica:
             self._file,
             *self._options,
             command=[*command, "--log-level", "warning"],
-            environment=self._environment,
+            environment={**self._environment, PORT_VARIABLE: str(self.port)},
             port=self.port,
         )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dovetail.protocol.errors import (
@@ -25,9 +25,11 @@ from dovetail.protocol.errors import (
 from dovetail.protocol.names import tool_name
 from dovetail.protocol.subscriptions import LIST_KINDS, ListKind
 from dovetail.server.core import PAGE_SIZE, Kind, ServerCore, Verify
+from dovetail.server.replicas.session_stream import SessionStream
 from dovetail.server.session import ServerCall, Session
 from dovetail.server.tasks.methods import task_extension
 from dovetail.server.tasks.task_call import NoSink
+from dovetail.storage.contract import StoreError
 from dovetail.types.base import SERVERS_META, PageParams, Result
 from dovetail.types.bounded_dict import BoundedDict
 from dovetail.types.capabilities import Implementation, ListCapability, ResourcesCapability, ServerCapabilities
@@ -38,19 +40,21 @@ from dovetail.types.tools import ListToolsResult
 from dovetail.wire import codec
 from dovetail.wire.jsonrpc import Notification, Request
 
-from .access_control.inbound import caller_of
-from .access_control.permissions import Access, Subject
-from .accounts.account_upstream import CONNECT_ACCOUNT, sign_in_offers, sign_in_tool
-from .catalogue import Catalogue, ServerOffers, may_be_of, named_server
-from .errors import AccountNeeded, ServerUnavailable
+from .access_control.permissions import Subject
+from .accounts.account_upstream import CONNECT_ACCOUNT, sign_in_tool
+from .catalogue import Catalogue, may_be_of, named_server
+from .errors import ServerUnavailable
 from .forwarded_tool import ForwardedTool
-from .metrics import Metrics
+from .listings import Listing, Listings, SharedParts
 from .search_mode import Listed, finder_tools, needs_search
-from .servers.upstream import DeclaredCapabilities, Generation, owner_of
 from .settings import Profile, SearchLimits
 
 if TYPE_CHECKING:
-    from .servers.connection import Offers
+    from dovetail.server.replicas.remote_calls import RemoteCalls
+    from dovetail.server.replicas.replica import Replica
+    from dovetail.transports.base import MessageSink
+
+    from .home_replica import HomeReplicas
     from .servers.upstream import Upstream
     from .state import GatewayState
 
@@ -63,34 +67,14 @@ INSTRUCTIONS_SECONDS = 3.0
 """Seconds that a first client waits for the instructions of servers that have not been connected to yet."""
 
 
-WARM_SECONDS = 60.0
-FAILED_SECONDS = 0.5
-"""Seconds for which a listing is used again if nothing has changed; the second where a server is missing from it."""
+class ViewSettings(NamedTuple):
+    """Settings of one view."""
 
-LATE_SECONDS = 0.1
-"""Seconds that a list waits for a server that an earlier one has waited for in vain."""
-
-MAX_LISTINGS = 10_000
-"""Listings that are kept, one for each client."""
-
-
-class Listing(NamedTuple):
-    """The offers of a view to one client: the catalogue, and the servers whose part is missing or old, with reasons."""
-
-    catalogue: Catalogue
-    missing: Mapping[str, dict[str, Any]]
-    generation: int
-    expires: float
-    accounts: Mapping[str, AccountNeeded]
-    """The servers at which the user has to log in before they offer anything."""
-
-
-class _Part(NamedTuple):
-    """The part of one server in a listing: its offers, or why they are missing."""
-
-    offers: Offers | None
-    problem: dict[str, Any] | None = None
-    account: AccountNeeded | None = None
+    instructions: str | None = None
+    """Those of the gateway, before those of the servers."""
+    profile: Profile | None = None
+    """The choice of servers and tools; None for all."""
+    search_above: SearchLimits | None = None
 
 
 class GatewayCore(ServerCore):
@@ -99,34 +83,28 @@ class GatewayCore(ServerCore):
     def __init__(
         self,
         info: Implementation,
-        upstreams: Mapping[str, Upstream],
+        view: str,
+        shared: SharedParts,
+        settings: ViewSettings,
         *,
         public: Any,
-        metrics: Metrics,
-        instructions: str | None = None,
-        profile: Profile | None = None,
-        prefixed: bool = True,
-        search_above: SearchLimits | None = None,
         auth: Verify | None = None,
-        generation: Generation,
-        declared: DeclaredCapabilities,
-        access: Access,
         state: GatewayState | None = None,
         middleware: Sequence[Any] = (),
         state_keys: Sequence[bytes] = (),
     ) -> None:
-        """`state` is given to the view of all servers, which is served with the others at paths below it."""
+        """`view` is the name of the view, "" for all servers; only that one is given the `state`, with the others."""
         super().__init__(
             info,
             public=public,
-            instructions=instructions,
+            instructions=settings.instructions,
             lifespan=None,
             extensions=(),
             experimental=None,
             revisions=None,
             page_size=PAGE_SIZE,
             state_keys=state_keys,
-            visible=None if profile is None else self._shows_in_profile,
+            visible=None if settings.profile is None else self._shows_in_profile,
             list_ttl=0,
             completion_rate=50,
             auth=auth,
@@ -139,20 +117,16 @@ class GatewayCore(ServerCore):
         # Which servers have tasks can change at any time.
         self.has_task_tools = True
         self.extensions.add(task_extension(self))
-        self.metrics, self.access = metrics, access
+        self.view = view
+        self.homes: HomeReplicas | None = None
+        """Passes requests on to the gateways with the connections of their clients; None if there are no others."""
+        self._upstreams, self.metrics, self.access, self._generation, self._declared = shared
+        self._settings = settings
+        self._prefixed = not view.startswith("server/")
         self._state = state
         if state is not None:
             self.make_application = state.make_application
-        self._upstreams = upstreams
-        self._own_instructions = instructions
-        self._profile = profile
-        self._prefixed = prefixed
-        own = None if profile is None else profile.search_above
-        self._search_above = search_above if own is None else own
-        self._generation = generation
-        self._declared = declared
-        self._listings: BoundedDict[tuple[Any, ...], Listing] = BoundedDict(MAX_LISTINGS)
-        self._catalogues: BoundedDict[tuple[tuple[str, int], ...], Catalogue] = BoundedDict(64)
+        self._listings = Listings(shared, self._named, prefixed=self._prefixed)
         self._pages_kept: BoundedDict[tuple[Any, ...], bytes] = BoundedDict(MAX_PAGES)
         for one in middleware:
             self.use(one, None)
@@ -160,7 +134,7 @@ class GatewayCore(ServerCore):
     @property
     def upstreams(self) -> dict[str, Upstream]:
         """The servers of this view."""
-        profile = self._profile
+        profile = self._settings.profile
         return {key: one for key, one in self._upstreams.items() if profile is None or profile.has_server(key)}
 
     def capabilities(self) -> ServerCapabilities:
@@ -182,6 +156,8 @@ class GatewayCore(ServerCore):
             one for one in self.upstreams.values() if one.revision is None and one.failed_at is None and not one.is_late
         ]
         if unknown:
+            if self.homes is not None:
+                await self.homes.claim(call)
             opening = [asyncio.ensure_future(one.connection(call)) for one in unknown]
             await asyncio.wait(opening, timeout=INSTRUCTIONS_SECONDS)
             for one, task in zip(unknown, opening, strict=True):
@@ -190,7 +166,7 @@ class GatewayCore(ServerCore):
                     task.cancel()
                     one.of(call).await_lists(call)
             await asyncio.gather(*opening, return_exceptions=True)
-        parts = [] if self._own_instructions is None else [self._own_instructions]
+        parts = [] if self._settings.instructions is None else [self._settings.instructions]
         for key, one in self.upstreams.items():
             if one.instructions and self._trusts_instructions(key, one.instructions):
                 parts.append(f"# Server {key}\n\n{one.instructions}" if self._prefixed else one.instructions)
@@ -201,71 +177,18 @@ class GatewayCore(ServerCore):
         return quarantine is None or quarantine.allows_instructions(key, text)
 
     async def listing(self, call: ServerCall, concerns: Callable[[str], bool] | None = None) -> Listing:
-        """The offers of the servers to the client of a call, within the time that each may take for it.
-
-        With `concerns`, only servers for which it is true are waited for: a late one delays no request to another.
-        """
-        upstreams = self.upstreams
-        stateful = any(one.is_stateful for one in upstreams.values())
-        caller = caller_of(call) if any(one.per_caller for one in upstreams.values()) else None
-        key = (
-            owner_of(call) if stateful else None,
-            self._declared.of(call.terms.capabilities).key,
-            None if caller is None else caller.key,
-        )
-        now, known = asyncio.get_running_loop().time(), self._listings.get(key)
-        if known is not None and known.generation == self._generation.number and now < known.expires:
-            return known
-        generation = self._generation.number  # before it is asked: what changes meanwhile is not in the answers
-        waits = [concerns is None or concerns(key) for key in upstreams]
-        asked = await asyncio.gather(
-            *(self._offers(one, call, wait) for one, wait in zip(upstreams.values(), waits, strict=True))
-        )
-        found = dict(zip(upstreams, asked, strict=True))
-        parts = [ServerOffers(key, part.offers) for key, part in found.items() if part.offers]
-        missing = {key: part.problem for key, part in found.items() if part.problem}
-        accounts = {key: part.account for key, part in found.items() if part.account}
-        if self.access.quarantine is not None:
-            parts = await self.access.quarantine.passed(parts)
-        parts += [ServerOffers(key, sign_in_offers(key)) for key in accounts]
-        expires = asyncio.get_running_loop().time() + (FAILED_SECONDS if missing else WARM_SECONDS)
-        listing = Listing(self._catalogue(parts), missing, generation, expires, accounts)
-        if concerns is None or not missing:
-            self._listings.set_and_refresh(key, listing)
-        return listing
+        """The offers of the servers to the client of a call; with `concerns`, only these servers are waited for."""
+        return await self._listings.listing(call, self.upstreams, concerns)
 
     async def catalogue(self, call: ServerCall) -> Catalogue:
         """The names of what the servers offer to the client of a call."""
         return (await self.listing(call, _nobody)).catalogue
 
-    async def _offers(self, upstream: Upstream, call: ServerCall, wait: bool) -> _Part:
-        try:
-            upstream = upstream.of(call)
-            if not wait:
-                known = upstream.known(call)
-                return _Part(known, {"status": "unavailable", "reason": "it was not asked"} if known is None else None)
-            async with asyncio.timeout(LATE_SECONDS if upstream.is_late else upstream.settings.list_seconds):
-                return _Part(await upstream.offers(call))
-        except TimeoutError:
-            upstream.await_lists(call)
-            problem = f"it has not answered within {upstream.settings.list_seconds:g} s"
-        except AccountNeeded as needed:
-            return _Part(None, {"status": "waiting for your account", "reason": needed.reason}, needed)
-        except ServerUnavailable as unavailable:
-            problem = unavailable.reason
-        kept = upstream.kept_offers(call)
-        status = "unavailable" if kept is None else "unavailable; listed as before"
-        return _Part(kept, {"status": status, "reason": problem})
-
-    def _catalogue(self, parts: list[ServerOffers]) -> Catalogue:
-        key = tuple((part.server, part.offers.version) for part in parts)
-        found = self._catalogues.get_and_refresh(key)
-        if found is None:
-            found = self._catalogues[key] = Catalogue(parts, prefixed=self._prefixed)
-            self.mirrored = {**self.mirrored, **found.mirrored()}
-            for name in found.task_tools - self._task_tools.keys():
-                self._task_tools[name] = ForwardedTool(self, name)
-        return found
+    def _named(self, catalogue: Catalogue) -> None:
+        """A catalogue was made: take note of what calls of its tools need."""
+        self.mirrored = {**self.mirrored, **catalogue.mirrored()}
+        for name in catalogue.task_tools - self._task_tools.keys():
+            self._task_tools[name] = ForwardedTool(self, name)
 
     async def encode_list(self, call: ServerCall, params: PageParams) -> bytes:
         """One page of a list."""
@@ -301,7 +224,8 @@ class GatewayCore(ServerCore):
 
     def is_searched(self, call: ServerCall, catalogue: Catalogue) -> bool:
         """True if a client gets the tools that find others, because there are too many."""
-        return self._search_above is not None and needs_search(self.shown_tools(call, catalogue), self._search_above)
+        limits = self._settings.search_above
+        return limits is not None and needs_search(self.shown_tools(call, catalogue), limits)
 
     def shown_tools(self, call: ServerCall, catalogue: Catalogue) -> list[Listed]:
         """The tools that the caller sees: name, server and definition."""
@@ -326,7 +250,7 @@ class GatewayCore(ServerCore):
         return Subject(kind, server, name, self._upstreams[server].settings.trusted, definition)
 
     def _shows_in_profile(self, principal: str | None, kind: Kind, name: str) -> bool:
-        profile = self._profile
+        profile = self._settings.profile
         if profile is None:
             return True
         if kind == "tool":
@@ -360,6 +284,15 @@ class GatewayCore(ServerCore):
             f"; did you mean {near[0]!r}?" if shown and not self._hides(call, listing.catalogue, kind, near[0]) else ""
         )
         raise not_found_error(f"Unknown {kind}: {name}{hint}")
+
+    def upstreams_named(self, name: str) -> list[Upstream]:
+        """The servers that may have a tool or prompt of this name."""
+        return [one for key, one in self.upstreams.items() if not self._prefixed or may_be_of(key, name)]
+
+    def upstreams_at(self, uri: str) -> list[Upstream]:
+        """The servers that may have a resource with this URI."""
+        named = named_server(uri, self._upstreams)
+        return [one for key, one in self.upstreams.items() if named is None or key == named]
 
     def _connects_account_at(self, name: str) -> str | None:
         """The server at which the tool of this name connects accounts; None for any other tool."""
@@ -434,6 +367,8 @@ class GatewayCore(ServerCore):
     def notified(self, notification: Notification, session: Session | None = None) -> None:
         """Pass on that the roots of a client have changed."""
         if notification.method == "notifications/roots/list_changed" and session is not None:
+            if self.homes is not None:
+                self.homes.pass_notification(session, notification)
             for upstream in self.upstreams.values():
                 for connection in upstream.connections_of(session):
                     connection.notify_roots_changed()
@@ -453,29 +388,63 @@ class GatewayCore(ServerCore):
         """True if other gateways share the store, and may have the streams of sessions."""
         return bool(self._replicas)
 
+    def stream_of(self, session: Session) -> MessageSink | None:
+        """The stream of a session, wherever it is; None for a client that is connected to this process."""
+        return SessionStream(self._replicas, session.id) if self._replicas and session.id is not None else None
+
+    def share_calls(self, remote_calls: RemoteCalls) -> None:
+        """Serve requests for other gateways, and pass those on whose clients have their connections there."""
+        super().share_calls(remote_calls)
+        from .home_replica import HomeReplicas
+        from .methods import AT_HOME
+
+        self.homes = HomeReplicas(self, remote_calls, AT_HOME)
+
+    def leave(self, replica: Replica) -> None:
+        """The replica is about to be closed."""
+        super().leave(replica)
+        self.homes = None
+
     def add_session(self, session: Session) -> None:
-        """Notify a session from now on; what it has subscribed to at another gateway is subscribed to here too."""
+        """Notify a session from now on; if the gateway that has its subscriptions has ended, they are made again."""
         super().add_session(session)
+        self.subscribe_again(session)
+
+    def subscribe_again(self, session: Session) -> None:
+        """Subscribe to all resources that a session is subscribed to, where its connections are."""
         terms = session.lifecycle.terms
-        if terms is None:
+        if terms is None or not session.subscribes:
             return
         for uri in session.subscriptions.subscribed:
             request = Request("subscribe", "resources/subscribe", {"uri": uri})
             call = ServerCall(request, terms, NoSink(), None, session)
-            task = asyncio.get_running_loop().create_task(self._subscribe_again(call, uri, session))
+            task = asyncio.get_running_loop().create_task(self._subscribe_again(call, uri))
             self._subscribing.add(task)
             task.add_done_callback(self._subscribing.discard)
 
-    async def _subscribe_again(self, call: ServerCall, uri: str, session: Session) -> None:
+    async def _subscribe_again(self, call: ServerCall, uri: str) -> None:
+        from .methods import subscribe_at_server
+
         try:
-            await self.subscribe(call, uri, session)
-        except DovetailError as problem:
+            await subscribe_at_server(self, call, uri)
+        except (DovetailError, StoreError) as problem:
             logger.warning("A session is not notified of changes of %s: %s", uri, problem)
 
     def remove_session(self, session: Session) -> None:
-        """A session has ended: its connections are closed."""
+        """Notify a session no more; one over HTTP may go on with its stream at another gateway."""
         super().remove_session(session)
+        if session.id is None:
+            self._release(session)
+
+    def session_ended(self, session: Session) -> None:
+        """A session has ended: its connections are closed."""
+        if self.homes is not None:
+            self.homes.ended(session)
         self._release(session)
+
+    def needs_session(self, session: Session) -> bool:
+        """True if it is subscribed to something over connections that are here."""
+        return any(upstream.has_subscriptions(session) for upstream in self.upstreams.values())
 
     @contextlib.asynccontextmanager
     async def attached(self, session: Session) -> AsyncGenerator[None]:

@@ -328,11 +328,21 @@ def subscribe(core: GatewayCore, call: ServerCall, params: SubscribeParams) -> O
     async def work() -> bytes:
         if not call.session.keeps_state:
             raise ProtocolError(METHOD_NOT_FOUND, f"{call.request.method} needs a session, and none are kept here")
-        await core.subscribe(call, params.uri, call.session)
+        result = await subscribe_at_server(core, call, params.uri)
         call.session.subscriptions.add(params.uri)
-        return empty_result(call)
+        return result
 
     return work
+
+
+async def subscribe_at_server(core: GatewayCore, call: ServerCall, uri: str) -> bytes:
+    """Subscribe a session at the server of a resource, over its connection, wherever that is."""
+    return await _at_home(core, call, core.upstreams_at(uri), functools.partial(_subscribe_here, core, call, uri))
+
+
+async def _subscribe_here(core: GatewayCore, call: ServerCall, uri: str) -> bytes:
+    await core.subscribe(call, uri, call.session)
+    return empty_result(call)
 
 
 def unsubscribe(core: GatewayCore, call: ServerCall, params: SubscribeParams) -> Outcome:
@@ -340,10 +350,15 @@ def unsubscribe(core: GatewayCore, call: ServerCall, params: SubscribeParams) ->
 
     async def work() -> bytes:
         call.session.subscriptions.remove(params.uri)
-        await core.unsubscribe(call, params.uri, call.session)
-        return empty_result(call)
+        unsubscribe_here = functools.partial(_unsubscribe_here, core, call, params.uri)
+        return await _at_home(core, call, core.upstreams_at(params.uri), unsubscribe_here)
 
     return work
+
+
+async def _unsubscribe_here(core: GatewayCore, call: ServerCall, uri: str) -> bytes:
+    await core.unsubscribe(call, uri, call.session)
+    return empty_result(call)
 
 
 def listen(core: GatewayCore, call: ServerCall, params: ListenParams) -> Outcome:
@@ -371,20 +386,79 @@ def listen(core: GatewayCore, call: ServerCall, params: ListenParams) -> Outcome
     return work
 
 
+Concerned = Callable[[GatewayCore, Any], list["Upstream"]]
+"""The servers that a request may concern, by its params."""
+
+
+def _all_servers(core: GatewayCore, params: object) -> list[Upstream]:
+    return list(core.upstreams.values())
+
+
+def _by_tool(core: GatewayCore, params: CallToolParams) -> list[Upstream]:
+    if not is_finder(params.name):
+        return core.upstreams_named(params.name)
+    name = (params.arguments or {}).get("name")
+    return core.upstreams_named(name) if params.name == CALL and isinstance(name, str) else _all_servers(core, params)
+
+
+def _by_name(core: GatewayCore, params: GetPromptParams) -> list[Upstream]:
+    return core.upstreams_named(params.name)
+
+
+def _by_uri(core: GatewayCore, params: ReadResourceParams) -> list[Upstream]:
+    return core.upstreams_at(params.uri)
+
+
+def _by_reference(core: GatewayCore, params: CompleteParams) -> list[Upstream]:
+    reference = params.ref
+    if isinstance(reference, PromptReference):
+        return core.upstreams_named(reference.name)
+    return core.upstreams_at(reference.uri)
+
+
+def _at_home(core: GatewayCore, call: ServerCall, servers: list[Upstream], work: Work) -> Awaitable[bytes]:
+    """Do the work of a request where the connections of its client are."""
+    return work() if core.homes is None else core.homes.serve(call, servers, work)
+
+
+def _served_at_home(method: Callable[[GatewayCore, ServerCall, Any], Outcome], concerned: Concerned) -> Method:
+    """A method whose requests are served where the connections of their client are."""
+
+    def serve(core: GatewayCore, call: ServerCall, params: Any) -> Outcome:
+        outcome = method(core, call, params)
+        if core.homes is None or outcome is None or isinstance(outcome, bytes):
+            return outcome
+        return functools.partial(core.homes.serve, call, concerned(core, params), outcome)
+
+    return cast(Method, serve)
+
+
+_BY_SERVER: dict[str, tuple[Callable[[GatewayCore, ServerCall, Any], Outcome], Concerned]] = {
+    "server/discover": (discover, _all_servers),
+    "tools/list": (list_page, _all_servers),
+    "tools/call": (call_tool, _by_tool),
+    "resources/list": (list_page, _all_servers),
+    "resources/templates/list": (list_page, _all_servers),
+    "resources/read": (read_resource, _by_uri),
+    "prompts/list": (list_page, _all_servers),
+    "prompts/get": (get_prompt, _by_name),
+    "completion/complete": (complete, _by_reference),
+}
+"""Methods that servers answer, and which servers those may be."""
+
 METHODS: dict[str, Method] = {
     **SERVER_METHODS,
+    **{name: _served_at_home(method, concerned) for name, (method, concerned) in _BY_SERVER.items()},
     "initialize": cast(Method, initialize),
-    "server/discover": cast(Method, discover),
-    "tools/list": cast(Method, list_page),
-    "tools/call": cast(Method, call_tool),
-    "resources/list": cast(Method, list_page),
-    "resources/templates/list": cast(Method, list_page),
-    "resources/read": cast(Method, read_resource),
-    "prompts/list": cast(Method, list_page),
-    "prompts/get": cast(Method, get_prompt),
-    "completion/complete": cast(Method, complete),
     "logging/setLevel": cast(Method, set_level),
     "resources/subscribe": cast(Method, subscribe),
     "resources/unsubscribe": cast(Method, unsubscribe),
     "subscriptions/listen": cast(Method, listen),
 }
+
+AT_HOME: dict[str, Callable[[GatewayCore, ServerCall, Any], Outcome]] = {
+    **{name: method for name, (method, _) in _BY_SERVER.items()},
+    "resources/subscribe": lambda core, call, params: functools.partial(_subscribe_here, core, call, params.uri),
+    "resources/unsubscribe": lambda core, call, params: functools.partial(_unsubscribe_here, core, call, params.uri),
+}
+"""The same for requests that another gateway has passed on."""

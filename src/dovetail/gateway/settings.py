@@ -39,6 +39,8 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True, rename="camel", for
             raise ValueError(f"{kind} need a clientSecret")
         if self.client_id is None and (self.client_secret is not None or self.issuer is not None):
             raise ValueError("a clientSecret or an issuer goes with the clientId that it belongs to")
+        if self.type == "user-account" and self.client_secret is not None and self.issuer is None:
+            raise ValueError(f"{kind} with a clientSecret need the issuer, so that it is sent to no other")
         if self.audience is not None and self.type != "token-exchange":
             raise ValueError(f"{kind} have no audience")
 
@@ -56,6 +58,10 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     client_id: str | None = None
     """The client that the gateway is where its callers get their tokens; one is registered if none is named."""
     client_secret: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.client_secret is not None and self.client_id is None:
+            raise ValueError("a clientSecret of accounts goes with the clientId that it belongs to")
 
     def __repr__(self) -> str:
         return f"AccountSettings(url={self.url!r}, client_id={self.client_id!r})"
@@ -104,12 +110,30 @@ class AuthSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", fo
 
     def __post_init__(self) -> None:
         if self.type == "static":
-            if not self.tokens:
-                raise ValueError("auth of the type static needs tokens: the token of each user")
+            self._check_static()
+        elif self.tokens or self.groups:
+            raise ValueError(f"auth of the type {self.type} has no tokens and no groups: the issuer's tokens name them")
         elif self.issuer is None or not self.audience:
             raise ValueError(f"auth of the type {self.type} needs an issuer and an audience")
         elif self.type == "introspection" and (self.client_id is None or self.client_secret is None):
             raise ValueError("auth of the type introspection needs a clientId and a clientSecret")
+        elif self.type == "jwt" and (self.client_id is not None or self.client_secret is not None):
+            raise ValueError("auth of the type jwt has no clientId; for logins of users, it is one of `accounts`")
+
+    def _check_static(self) -> None:
+        if not self.tokens:
+            raise ValueError("auth of the type static needs tokens: the token of each user")
+        if self.issuer is not None or self.audience or self.scopes or self.client_id or self.client_secret:
+            raise ValueError("auth of the type static has tokens and groups only")
+        users: dict[str, str] = {}
+        for user, token in self.tokens.items():
+            if not token:
+                raise ValueError(f"auth: the token of {user} is empty")
+            if token in users:
+                raise ValueError(f"auth: {users[token]} and {user} have the same token")
+            users[token] = user
+        if unknown := [user for user in self.groups if user not in self.tokens]:
+            raise ValueError(f"auth: there are groups of {unknown[0]}, who has no token")
 
     def __repr__(self) -> str:
         return f"AuthSettings(type={self.type!r}, issuer={self.issuer!r}, audience={self.audience!r})"

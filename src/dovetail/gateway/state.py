@@ -22,7 +22,8 @@ from .access_control.permissions import Access
 from .access_control.quarantine import Quarantine
 from .accounts.account_store import AccountChange, AccountStore, account_label
 from .accounts.account_upstream import AccountCallers, Accounts
-from .core import GatewayCore
+from .core import GatewayCore, ViewSettings
+from .listings import SharedParts
 from .metrics import Metrics
 from .search_mode import definition_tokens
 from .servers.caller_upstream import AuthorizedTarget, FillSecret, PerCallerUpstream
@@ -82,6 +83,7 @@ class GatewayState:
         self._definitions: dict[str, ServerDefinition] = {}
         self._upstreams: dict[str, Upstream] = {}
         self._views: dict[str, GatewayCore] = {}
+        self._shared = SharedParts(self._upstreams, self.metrics, self.access, self._generation, self._declared)
         self._watching: list[asyncio.Task[None]] = []
         for key, definition in servers.items():
             self._add(key, definition)
@@ -97,19 +99,12 @@ class GatewayState:
         """The view of all servers (""), of one (`server/NAME`) or of a profile (`profile/NAME`)."""
         found = self._views.get(name)
         if found is None:
-            kind, _, key = name.partition("/")
             found = self._views[name] = GatewayCore(
                 self.info,
-                self._upstreams,
+                name,
+                self._shared,
+                self._view_settings(name),
                 public=self,
-                metrics=self.metrics,
-                instructions=self.settings.instructions,
-                profile=self._profile(kind, key),
-                prefixed=kind != "server",
-                search_above=self.settings.search_above,
-                generation=self._generation,
-                declared=self._declared,
-                access=self.access,
                 state=None if name else self,
                 **self._core_options,
             )
@@ -120,10 +115,12 @@ class GatewayState:
         kind, _, key = name.partition("/")
         return key in self._upstreams if kind == "server" else kind == "profile" and key in self.settings.profiles
 
-    def _profile(self, kind: str, key: str) -> Profile | None:
-        if kind == "server":
-            return Profile(servers=(glob.escape(key),))
-        return self.settings.profiles[key] if kind == "profile" else None
+    def _view_settings(self, name: str) -> ViewSettings:
+        settings = self.settings
+        kind, _, key = name.partition("/")
+        profile = Profile(servers=(glob.escape(key),)) if kind == "server" else settings.profiles.get(key)
+        own = None if profile is None else profile.search_above
+        return ViewSettings(settings.instructions, profile, settings.search_above if own is None else own)
 
     def make_application(
         self, settings: Settings, bound_host: str | None = None, *, ephemeral: bool = False

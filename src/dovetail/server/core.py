@@ -23,18 +23,15 @@ from dovetail.runtime.serve import Outcome
 from dovetail.runtime.thread_pool import ThreadPool
 from dovetail.types.capabilities import Implementation, ListCapability, ResourcesCapability, ServerCapabilities
 from dovetail.types.messages import SubscriptionFilter
-from dovetail.types.prompts import ListPromptsResult
-from dovetail.types.resources import ListResourcesResult, ListResourceTemplatesResult
 from dovetail.types.serialization import Value, dump
-from dovetail.types.tools import ListToolsResult
 from dovetail.wire import codec
 from dovetail.wire.jsonrpc import Notification
 
-from .features.list_pages import ListPages
+from .features.list_pages import LISTED, LISTS, ListPages, digest_of_lists
 from .features.tools import RegisteredTool
 from .lifespan import SharedLifespan
 from .registry import Registry
-from .session import ServerCall, Session
+from .session import ServerCall, Session, SharedSession
 
 if TYPE_CHECKING:
     from dovetail.auth.token_verification import Principal
@@ -50,6 +47,7 @@ if TYPE_CHECKING:
     from .mount import Mount
     from .mrtr.stored_keys import StoredKeys
     from .mrtr.suspended_calls import SuspendedCalls
+    from .replicas.remote_calls import RemoteCalls
     from .replicas.replica import Replica
     from .tasks.tasks import Tasks
 
@@ -60,6 +58,9 @@ Visible: TypeAlias = Callable[[str | None, Kind, str], bool]
 Identity: TypeAlias = "Principal | str | None"
 Verify: TypeAlias = "Callable[[str], Awaitable[Identity] | Identity]"
 """The owner of a token, by name or with what it allows; None refuses it. A `Verifier` is one, and says more."""
+
+FindSession: TypeAlias = "Callable[[str, str | None], Awaitable[SharedSession | None]]"
+"""The session with an id, if it belongs to a principal."""
 
 PAGE_SIZE = 500
 
@@ -87,6 +88,8 @@ class ServerCore:
     """Makes the ASGI application of a server with more than one endpoint (`http/application`); None for the usual."""
     runs_tasks = True
     """False if tasks are left to the workers that share the store."""
+    find_session: FindSession | None = None
+    """Finds a session over HTTP for a request that another replica has passed on; None where none are shared."""
     replaces_another = False
     """True in a process that was reloaded: clients of stored sessions are notified that lists may have changed."""
     # Made when they are first needed.
@@ -397,7 +400,7 @@ class ServerCore:
             if scoped is not None:
                 return pages.page_within(scoped, revision, cursor, self._page_size, self.emit_result)
             return pages.page(revision, cursor, self._page_size, self.emit_result)
-        shown = functools.partial(self.shows, principal, _LISTED[method])
+        shown = functools.partial(self.shows, principal, LISTED[method])
         if scoped is not None:
             allowed = {key for key, tool in self.tools.items() if tool.allowed(scoped)}
             return pages.page_of(
@@ -507,6 +510,10 @@ class ServerCore:
         if self.middleware is not None:
             self.middleware.use_store(replica.store, self.info.name)
 
+    def share_calls(self, remote_calls: RemoteCalls) -> None:
+        """Serve calls for other replicas, and have them serve those that they hold."""
+        self.suspended_calls.share(remote_calls, self)
+
     def leave(self, replica: Replica) -> None:
         """The replica is about to be closed."""
         for server in (self, *self.mounted()):
@@ -517,11 +524,7 @@ class ServerCore:
         """A digest of a list as it is now: of the names and definitions in it."""
         digest = self._digests.get(kind)
         if digest is None:
-            from hashlib import blake2b
-
-            registries = _LISTS_OF[kind](self)
-            content = [[key, dump(item.definition)] for registry in registries for key, item in registry.items()]
-            digest = self._digests[kind] = blake2b(codec.encode(content), digest_size=16).hexdigest()
+            digest = self._digests[kind] = digest_of_lists(_LISTS_OF[kind](self))
         return digest
 
     def add_session(self, session: Session) -> None:
@@ -530,9 +533,21 @@ class ServerCore:
             server._sessions.add(session)
 
     def remove_session(self, session: Session) -> None:
-        """A session has ended."""
+        """Notify a session no more: it has ended, or another replica notifies it now."""
         for server in (self, *self.mounted()):
             server._sessions.discard(session)
+
+    @property
+    def sessions(self) -> list[Session]:
+        """The sessions that are notified here."""
+        return list(self._sessions)
+
+    def session_ended(self, session: Session) -> None:
+        """A session over HTTP has ended, or was not used here for so long that its copy is dropped."""
+
+    def needs_session(self, session: Session) -> bool:
+        """True if the copy of a session that is not used here is needed for as long as the session exists."""
+        return False
 
     @contextlib.asynccontextmanager
     async def attached(self, session: Session) -> AsyncGenerator[None]:
@@ -568,14 +583,10 @@ class ServerCore:
         return any(item.binding.context_name is not None for registry in registries for item in registry)
 
     def _make_lists(self, pager: Pager) -> dict[str, ListPages]:
-        ttl = self.list_ttl_ms
+        registries = (self.tools, self.resources, self.templates, self.prompts)
+        lists = zip(LISTS.items(), registries, strict=True)
         return {
-            "tools/list": ListPages("tools/list", self.tools, ListToolsResult, pager, ttl),
-            "resources/list": ListPages("resources/list", self.resources, ListResourcesResult, pager, ttl),
-            "resources/templates/list": ListPages(
-                "resources/templates/list", self.templates, ListResourceTemplatesResult, pager, ttl
-            ),
-            "prompts/list": ListPages("prompts/list", self.prompts, ListPromptsResult, pager, ttl),
+            method: ListPages(method, registry, result, pager, self.list_ttl_ms) for (method, result), registry in lists
         }
 
 
@@ -583,11 +594,4 @@ _LISTS_OF: dict[ListKind, Callable[[ServerCore], Sequence[Registry[Any]]]] = {
     "tools": lambda core: (core.tools,),
     "resources": lambda core: (core.resources, core.templates),
     "prompts": lambda core: (core.prompts,),
-}
-
-_LISTED: dict[str, Kind] = {
-    "tools/list": "tool",
-    "resources/list": "resource",
-    "resources/templates/list": "resource",
-    "prompts/list": "prompt",
 }

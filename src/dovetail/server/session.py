@@ -30,6 +30,20 @@ class SessionServer(Protocol):
     def shows_resource(self, principal: str | None, uri: str) -> bool: ...
 
 
+class SharedSession(Protocol):
+    """A session over HTTP, as a server needs it that serves a request for another replica."""
+
+    busy: int
+    """Requests that are being served; while there are any, the session does not expire."""
+
+    @property
+    def terms(self) -> Terms | None: ...
+    @property
+    def state(self) -> Session: ...
+    @property
+    def connection(self) -> Connection: ...
+
+
 class Session:
     """One client: its handshake, log level, subscriptions and limits.
 
@@ -74,6 +88,11 @@ class Session:
         if self._subscriptions is None:
             self._subscriptions = Subscriptions(self.lifecycle, self._shows_resource)
         return self._subscriptions
+
+    @property
+    def subscribes(self) -> bool:
+        """True if it is subscribed to any resource (handshake era)."""
+        return self._subscriptions is not None and bool(self._subscriptions.subscribed)
 
     @property
     def log_rate(self) -> LogRateLimit:

@@ -1,6 +1,7 @@
 """A server whose tools record each effect in a file that all replicas share: RECORD names it.
 
-A line has the time, the key that the client chose for the call, the step, and the process.
+A line has the time, the key that the client chose for the call, the step, the process, and, behind gateways, the port
+of the gateway that has sent the call.
 """
 
 from __future__ import annotations
@@ -37,14 +38,15 @@ def append(name: str, line: str) -> None:
         os.close(file)
 
 
-def record(key: str, step: str) -> None:
-    append("effects", json.dumps([time.time(), key, step, os.getpid()]))
+def record(key: str, step: str, ctx: Context) -> None:
+    gateway = ctx.headers.get("x-gateway-port")
+    append("effects", json.dumps([time.time(), key, step, os.getpid(), None if gateway is None else int(gateway)]))
 
 
 @server.tool
-async def once(key: str, milliseconds: int = 0) -> str:
+async def once(key: str, ctx: Context, milliseconds: int = 0) -> str:
     """Record an effect, wait, and return the key."""
-    record(key, "body")
+    record(key, "body", ctx)
     await asyncio.sleep(milliseconds / 1000)
     return key
 
@@ -52,7 +54,7 @@ async def once(key: str, milliseconds: int = 0) -> str:
 @server.tool
 async def report(key: str, steps: int, ctx: Context, milliseconds: int = 0) -> str:
     """Record an effect and report numbered progress."""
-    record(key, "body")
+    record(key, "body", ctx)
     for step in range(1, steps + 1):
         await ctx.progress(step, steps, key)
         await asyncio.sleep(milliseconds / 1000)
@@ -62,7 +64,7 @@ async def report(key: str, steps: int, ctx: Context, milliseconds: int = 0) -> s
 @server.tool
 async def hold(key: str, ctx: Context) -> str:
     """Record an effect, report progress, and wait until the file `release-KEY` is there."""
-    record(key, "body")
+    record(key, "body", ctx)
     await ctx.progress(1, 2, "holding")
     while not (FOLDER / f"release-{key}").exists():
         await asyncio.sleep(0.02)
@@ -73,20 +75,20 @@ async def hold(key: str, ctx: Context) -> str:
 @server.tool
 async def ask(key: str, ctx: Context) -> str:
     """Ask the user twice, with an effect before, between and after, each in a step."""
-    await ctx.step("before", lambda: record(key, "before"))
+    await ctx.step("before", lambda: record(key, "before", ctx))
     first = await ctx.elicit(f"A number for {key}", Number)
-    await ctx.step("between", lambda: record(key, "between"))
+    await ctx.step("between", lambda: record(key, "between", ctx))
     second = await ctx.elicit(f"Another number for {key}", Number)
-    await ctx.step("after", lambda: record(key, "after"))
+    await ctx.step("after", lambda: record(key, "after", ctx))
     return f"{key} {first.data.value + second.data.value}" if first.accepted and second.accepted else "declined"
 
 
 @server.tool
 async def sample(key: str, ctx: Context) -> str:
     """Ask the client's model, with an effect before and after."""
-    await ctx.step("before", lambda: record(key, "before"))
+    await ctx.step("before", lambda: record(key, "before", ctx))
     answer = await ctx.sample(f"Say {key}", max_tokens=10)
-    await ctx.step("after", lambda: record(key, "after"))
+    await ctx.step("after", lambda: record(key, "after", ctx))
     return f"{key} {answer.text}"
 
 

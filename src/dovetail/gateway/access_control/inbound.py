@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
+from dovetail.auth import scopes
 from dovetail.auth.errors import TokenRefused
 from dovetail.auth.token_verification import Principal
 from dovetail.gateway.settings import AuthSettings
@@ -81,13 +82,18 @@ class CallerVerifier(Verifier):
     async def name_of(self, token: str, *, bound: bool) -> str:
         """The name of the principal of a token that came by itself; raises `TokenRefused`.
 
-        One that is bound to a key proves nothing without it: `bound` says that the key is known here.
+        It must be one that the endpoint would accept. One that is bound to a key proves nothing without it: `bound`
+        says that the key is known here.
         """
         principal = await self(token)
         if principal is None:
             raise TokenRefused("The token is not accepted")
         if principal.thumbprint is not None and not bound:
             raise TokenRefused("The token is bound to a key, which did not come with it")
+        if principal.thumbprint is None and self.dpop:
+            raise TokenRefused("The token is not bound to a key")
+        if missing := set(self.scopes) - scopes.implied(principal.scopes, self.implies):
+            raise TokenRefused(f"The token does not have the scopes {', '.join(sorted(missing))}")
         return principal.name_for_issuer(self.issuer)
 
 
@@ -120,6 +126,11 @@ def caller_of(call: ServerCall) -> Caller | None:
         return None
     # Whatever the context says, the request belongs to the principal that admission has found.
     return caller if caller is not None and caller.name == name else None
+
+
+def use_caller(caller: Caller) -> None:
+    """Serve what follows in this task for a caller whose request another gateway has verified."""
+    _caller.set(caller)
 
 
 def groups_of(claims: dict[str, Any], names: tuple[str, ...] = GROUP_CLAIMS) -> frozenset[str]:

@@ -64,10 +64,15 @@ class AccountStore:
     It is the token store of `OAuth`, so that a store that fails is an `AuthorizationFailed` there.
     """
 
-    def __init__(self, ring: KeyRing, get_store: Callable[[], Store]) -> None:
-        """`get_store` returns the store, which may be opened only when it is first used."""
+    def __init__(self, ring: KeyRing, get_store: Callable[[], Store], issuer: str | None = None) -> None:
+        """`get_store` returns the store, which may be opened only when it is first used.
+
+        `issuer` is that of the users' tokens: a user of the same name at another issuer is someone else, and has
+        nothing of what is kept here, even in the same store and with the same keys.
+        """
         self._ring = ring
         self._get_store = get_store
+        self._issuer = issuer or ""
 
     async def load(self, name: str) -> bytes | None:
         """The account under a name; None if there is none."""
@@ -78,7 +83,7 @@ class AccountStore:
         """Save the account under a name; None removes it."""
         with _as_authorization_error():
             if content is None:
-                await self._get_store().delete(_key("account", name))
+                await self._get_store().delete(self._key("account", name))
             else:
                 await self._put("account", name, content, ACCOUNT_SECONDS)
 
@@ -87,7 +92,7 @@ class AccountStore:
         """Hold a lock under which no other gateway renews the account: a refresh token can be used once."""
         async with contextlib.AsyncExitStack() as stack:
             with _as_authorization_error():
-                lock = store_lock(self._get_store(), _key("account-lock", name), LOCK_SECONDS)
+                lock = store_lock(self._get_store(), self._key("account-lock", name), LOCK_SECONDS)
                 await stack.enter_async_context(lock)
             yield
 
@@ -105,17 +110,18 @@ class AccountStore:
         """Save the account that a login has resulted in, and tell all gateways."""
         async with self.held(name):
             await self.save(name, content)
-        await self._get_store().delete(_key("account-login-required", label))
+        await self._get_store().delete(self._key("account-login-required", label))
         await self._announce(AccountChange(label, connected=True))
 
     async def disconnected(self, label: str) -> None:
         """Tell all gateways that an account was removed."""
+        await self._get_store().delete(self._key("account-login-required", label))
         await self._announce(AccountChange(label, connected=False))
 
     async def is_connected(self, name: str, label: str) -> bool:
         """True if a user has an account that needs no new login, as far as is known."""
-        has_account = await self._get_store().get(_key("account", name)) is not None
-        return has_account and await self.required_scopes(label) is None
+        # One that cannot be decrypted, after the keys were replaced, is none.
+        return await self._get("account", name) is not None and await self.required_scopes(label) is None
 
     async def put_login(self, state: str, browser: str, content: bytes) -> None:
         """Keep a login that has begun, for the browser in which it began."""
@@ -125,13 +131,26 @@ class AccountStore:
         """The login of a state that began in this browser; None for others, and the second time."""
         name = f"{state} {browser}"
         content = await self._get("account-login", name)
-        taken = content is not None and await self._get_store().delete(_key("account-login", name))
+        taken = content is not None and await self._get_store().delete(self._key("account-login", name))
         return content if taken else None
+
+    async def begin_attempt(self, redirect_uri: str, browser: str) -> bool:
+        """Note that a browser is sent to an authorization server; False if it was before, and has not come back yet."""
+        return await self._get_store().add(
+            self._key("account-attempt", f"{redirect_uri} {browser}"), b"", LOGIN_SECONDS
+        )
+
+    async def end_attempt(self, redirect_uri: str, browser: str) -> None:
+        """Note that a browser has come back."""
+        await self._get_store().delete(self._key("account-attempt", f"{redirect_uri} {browser}"))
 
     async def client(self, issuer: str, redirect_uri: str) -> OAuthClient | None:
         """The registration of the gateway at an authorization server."""
         content = await self._get("account-client", f"{issuer} {redirect_uri}")
-        return None if content is None else _OF_CLIENTS.decode(content)
+        try:
+            return None if content is None else _OF_CLIENTS.decode(content)
+        except msgspec.DecodeError:
+            return None  # of another version of the gateway
 
     async def put_client(self, issuer: str, redirect_uri: str, client: OAuthClient) -> None:
         """Keep a registration, for all gateways and for renewals."""
@@ -161,26 +180,33 @@ class AccountStore:
 
     def seal(self, content: bytes, purpose: bytes) -> str:
         """Encrypt something that a browser keeps, for one purpose."""
-        return self._ring.seal(content, purpose, os.urandom(12))
+        return self._ring.seal(content, self._bound(purpose), os.urandom(12))
 
     def open(self, text: str, purpose: bytes) -> bytes | None:
         """The content of what was sealed for this purpose; None for anything else."""
         try:
-            return self._ring.open(text, purpose)
+            return self._ring.open(text, self._bound(purpose))
         except ProtocolError:
             return None
 
     async def _get(self, kind: str, name: str) -> bytes | None:
-        sealed = await self._get_store().get(_key(kind, name))
+        sealed = await self._get_store().get(self._key(kind, name))
         if sealed is None:
             return None
-        content = self.open(sealed.decode("latin-1"), _bound(kind, name))
+        content = self.open(sealed.decode("latin-1"), _entry(kind, name))
         if content is None:
             logger.warning("An entry of the kind %r in the store cannot be decrypted with the keys of `accounts`", kind)
         return content
 
     async def _put(self, kind: str, name: str, content: bytes, seconds: float) -> None:
-        await self._get_store().put(_key(kind, name), self.seal(content, _bound(kind, name)).encode(), seconds)
+        await self._get_store().put(self._key(kind, name), self.seal(content, _entry(kind, name)).encode(), seconds)
+
+    def _key(self, kind: str, name: str) -> str:
+        return f"{kind}:{sha256(self._bound(_entry(kind, name))).hexdigest()[:40]}"
+
+    def _bound(self, purpose: bytes) -> bytes:
+        """What encryption is bound to: the purpose, and whose users they are."""
+        return f"{len(self._issuer)} {self._issuer} ".encode() + purpose
 
 
 def account_label(server: str, principal: str) -> str:
@@ -196,11 +222,7 @@ def _as_authorization_error() -> Generator[None]:
         raise AuthorizationFailed(f"The account cannot be read or renewed now: {problem}") from problem
 
 
-def _key(kind: str, name: str) -> str:
-    return f"{kind}:{sha256(name.encode(errors='surrogatepass')).hexdigest()[:40]}"
-
-
-def _bound(kind: str, name: str) -> bytes:
+def _entry(kind: str, name: str) -> bytes:
     return f"{kind} {name}".encode(errors="surrogatepass")
 
 

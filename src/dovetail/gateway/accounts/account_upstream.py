@@ -64,6 +64,8 @@ class Accounts:
     def __init__(self) -> None:
         self._store: AccountStore | None = None
         self._base = ""
+        self.serves_local = True
+        """False where a client that is not local could pass for one: the gateway serves HTTP without authentication."""
 
     @property
     def store(self) -> AccountStore | None:
@@ -195,7 +197,7 @@ class AccountUpstream(CallerUpstream):
         """The name that the account is kept under: it is for one URL, whatever the configuration says later."""
         if self._name is None:
             url = await server_url(self.key, self._plain_target)
-            self._host = urlsplit(url).netloc
+            self._host = shown_host(url)
             self._name = account_name(url, self._label)
         return self._name
 
@@ -211,8 +213,12 @@ class AccountCallers(NamedTuple):
     credentials: Credentials
     fill: FillSecret
 
-    serves_local: bool = True
-    """A client over stdio is the user who runs the gateway, and logs in as with any other program of theirs."""
+    need_token: bool = False
+
+    @property
+    def serves_local(self) -> bool:
+        """A client over stdio is the user who runs the gateway, and logs in as with any other program of theirs."""
+        return self.accounts.serves_local
 
     def key(self, caller: Caller | None) -> Hashable:
         """Clients of one user share the account."""
@@ -246,6 +252,11 @@ async def server_url(key: str, make_target: Callable[[], Awaitable[ServerTarget]
     if url is None:
         raise ServerUnavailable(key, "credentials are for servers behind a URL")
     return url
+
+
+def shown_host(url: str) -> str:
+    """The host and port of a URL, as users are shown them: without the user name and password that it may have."""
+    return urlsplit(url).netloc.rpartition("@")[2]
 
 
 async def configured_client(credentials: Credentials, fill: FillSecret) -> OAuthClient | None:

@@ -6,7 +6,7 @@ The cookie is the session: any gateway with the same keys reads it, and nothing 
 from __future__ import annotations
 
 import os
-from http.cookies import CookieError, SimpleCookie
+import re
 from urllib.parse import urlsplit
 
 import msgspec
@@ -15,8 +15,6 @@ from .account_store import AccountStore
 
 SESSION_SECONDS = 3600
 """Seconds for which a browser need not prove again whose it is."""
-
-_PURPOSE = b"browser session"
 
 
 class BrowserSession(msgspec.Struct, array_like=True, frozen=True):
@@ -38,6 +36,8 @@ class BrowserSessions:
     def __init__(self, store: AccountStore, base: str) -> None:
         """`base` is the public URL of the gateway."""
         self._store = store
+        # A cookie of another gateway, such as that of a trial installation, is of no use here, even with the same keys.
+        self._purpose = f"browser session {base}".encode()
         parts = urlsplit(base)
         self._is_secure = parts.scheme == "https"
         # Cookies do not tell ports apart, so the name does: two gateways on one machine have sessions of their own.
@@ -45,13 +45,17 @@ class BrowserSessions:
 
     def read(self, cookie_header: bytes, now: float) -> BrowserSession:
         """The session of a request; a new one, of nobody, if there is none that is valid."""
-        try:
-            cookie = SimpleCookie(cookie_header.decode("latin-1")).get(self._name)
-        except CookieError:
-            cookie = None
-        content = None if cookie is None else self._store.open(cookie.value, _PURPOSE)
-        session = None if content is None else msgspec.msgpack.decode(content, type=BrowserSession)
-        return session if session is not None and now < session.expires else self.new(now)
+        # Not with `http.cookies`, which drops all cookies if one of another application is not to its taste.
+        for part in re.split("[;,]", cookie_header.decode("latin-1")):
+            name, _, value = part.strip().partition("=")
+            content = self._store.open(value, self._purpose) if name == self._name else None
+            try:
+                session = None if content is None else msgspec.msgpack.decode(content, type=BrowserSession)
+            except msgspec.DecodeError:
+                continue  # of another version of the gateway
+            if session is not None and now < session.expires:
+                return session
+        return self.new(now)
 
     def new(self, now: float, principal: str | None = None) -> BrowserSession:
         """A new session; each login begins one, so that no id from before is of any use."""
@@ -59,6 +63,6 @@ class BrowserSessions:
 
     def write(self, session: BrowserSession) -> str:
         """The value of the Set-Cookie header. Lax, because the redirect of a login comes from another site."""
-        value = self._store.seal(msgspec.msgpack.encode(session), _PURPOSE)
+        value = self._store.seal(msgspec.msgpack.encode(session), self._purpose)
         secure = "; Secure" if self._is_secure else ""
         return f"{self._name}={value}; Path=/; Max-Age={SESSION_SECONDS}; HttpOnly; SameSite=Lax{secure}"

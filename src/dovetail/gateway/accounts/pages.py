@@ -7,6 +7,7 @@ one whose call has asked for it. A link that was made for another user says so.
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -27,9 +28,9 @@ from dovetail.transports.http.server.asgi import BodyReader, BodyTooLarge, BodyT
 
 from . import views
 from .account_store import AccountStore, account_label
-from .account_upstream import AccountCallers, Accounts, configured_client, server_url
+from .account_upstream import AccountCallers, Accounts, configured_client, server_url, shown_host
 from .browser_session import BrowserSession, BrowserSessions
-from .logins import CALLBACK, CLIENT_DOCUMENT, Logins, PendingLogin
+from .logins import CLIENTS, Logins, PendingLogin, Purpose
 
 if TYPE_CHECKING:
     from dovetail.gateway.access_control.inbound import CallerVerifier
@@ -45,11 +46,13 @@ FORM_SECONDS = 10.0
 
 FORM_RATE = 0.5
 FORM_BURST = 20.0
-"""Forms and redirects a second, and at once, from one address: each can cost requests to authorization servers, and a
-form with a token could be used to guess tokens."""
+"""Forms and redirects a second, and at once, of one user, or from one address before it is known whose they are: each
+can cost requests to authorization servers, and a form with a token could be used to guess tokens."""
 
 MAX_FIELDS = 20
 """Fields of a query or form."""
+
+_LONGEST_TAG = 64
 
 _POLICY = b"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'"
 
@@ -58,6 +61,9 @@ GetServers = Callable[[], Mapping[str, AccountCallers]]
 
 Record = Callable[[str, str, str], Awaitable[None]]
 """Writes to the audit log what a user did: the user, the server, and what."""
+
+CheckToken = Callable[[str], Awaitable[object]]
+"""Raises `TokenRefused` for a token that was revoked."""
 
 
 class _Problem(Exception):
@@ -82,6 +88,7 @@ class AccountPages:
         verifier: CallerVerifier,
         servers: GetServers,
         record: Record,
+        check_token: CheckToken,
     ) -> None:
         """`base` is the public URL of the gateway, and `resource` what tokens of its callers are for."""
         self._gateway = gateway
@@ -92,6 +99,7 @@ class AccountPages:
         self._verifier = verifier
         self._servers = servers
         self._record = record
+        self._check_token = check_token
         self._origin = urlsplit(base).netloc
         self._prefix = urlsplit(base).path.rstrip("/") + PATH
         self._sessions = BrowserSessions(store, base)
@@ -101,11 +109,12 @@ class AccountPages:
 
     def pages(self) -> dict[str, Page]:
         """The pages by path; none needs a token, which browsers do not have."""
-        return {
-            PATH: Page(self._serve, ("GET", "POST"), needs_token=False),
-            CALLBACK: Page(self._callback, ("GET",), needs_token=False),
-            CLIENT_DOCUMENT: Page(self._client_document, ("GET",), needs_token=False),
-        }
+        pages = {PATH: Page(self._serve, ("GET", "POST"), needs_token=False)}
+        for purpose, paths in CLIENTS.items():
+            callback, document = self._callback, self._client_document
+            pages[paths.callback] = Page(functools.partial(callback, purpose), ("GET",), needs_token=False)
+            pages[paths.document] = Page(functools.partial(document, purpose), ("GET",), needs_token=False)
+        return pages
 
     async def _serve(self, request: HttpRequest) -> None:
         session = self._sessions.read(request.headers.get(b"cookie", b""), time.time())
@@ -113,15 +122,16 @@ class AccountPages:
             request, self._post(request, session) if request.method == "POST" else self._get(request, session)
         )
 
-    async def _callback(self, request: HttpRequest) -> None:
+    async def _callback(self, purpose: Purpose, request: HttpRequest) -> None:
         session = self._sessions.read(request.headers.get(b"cookie", b""), time.time())
-        await self._answer(request, self._finish(request, session))
+        await self._answer(request, self._finish(purpose, request, session))
 
-    async def _client_document(self, request: HttpRequest) -> None:
-        if self._logins.client_document is None:
+    async def _client_document(self, purpose: Purpose, request: HttpRequest) -> None:
+        document = self._logins.describe_client(purpose)
+        if document is None:
             await request.response.text(404, "There is a client metadata document only for an https URL\n")
         else:
-            await request.response.json(200, self._logins.describe_client())
+            await request.response.json(200, document)
 
     async def _answer(self, request: HttpRequest, work: Awaitable[str]) -> None:
         """Answer with the page that comes of some work, or with what went wrong."""
@@ -129,12 +139,15 @@ class AccountPages:
             status, page = 200, await work
         except _Problem as problem:
             status, page = problem.status, self._message(problem.title, problem.text)
-        except DovetailError as problem:
-            logger.warning("A page of accounts failed: %s", problem)
-            status, page = 502, self._message("That did not work", printable(str(problem)))
-        except StoreError as problem:
-            logger.error("A page of accounts failed: %s", problem)
-            status, page = 503, self._message("Try again later", "The gateway cannot reach its store at the moment.")
+        except (DovetailError, StoreError) as problem:
+            if isinstance(problem, StoreError) or isinstance(problem.__cause__, StoreError):
+                logger.error("A page of accounts failed: %s", problem)
+                request.response.add_header(b"retry-after", b"1")
+                text = "The gateway cannot read or change accounts at the moment."
+                status, page = 503, self._message("Try again later", text)
+            else:
+                logger.warning("A page of accounts failed: %s", problem)
+                status, page = 502, self._message("That did not work", printable(str(problem)))
         response = request.response
         response.add_header(b"cache-control", b"no-store")
         response.add_header(b"content-security-policy", _POLICY)
@@ -147,7 +160,7 @@ class AccountPages:
             await response.html(status, page)
 
     def _message(self, title: str, text: str) -> str:
-        return views.message_page(self._gateway, title, text)
+        return views.message_page(self._gateway, title, text, self._prefix)
 
     def _go(self, request: HttpRequest, url: str) -> str:
         """Send the browser to another page; the empty page stands for that."""
@@ -167,6 +180,8 @@ class AccountPages:
             rows = [await self._row(key, one, session.principal) for key, one in self._servers().items()]
             return views.accounts_page(self._gateway, session.form_token, session.principal, rows)
         row = await self._row(server, self._server(server), session.principal)
+        if row.state == "not available":
+            raise _Problem(503, "The server is not available", f"The gateway does not know the URL of {server} now.")
         if tag and not self._store.is_tag(tag, account_label(server, session.principal)):
             text = (
                 f"You are logged in as {session.principal}, and someone else's application has asked for this account."
@@ -183,11 +198,11 @@ class AccountPages:
         try:
             url = await self._url(key, server)
         except ServerUnavailable:
-            return views.AccountRow(key, "not available", "not connected")
+            return views.AccountRow(key, "", "not available")
         state: views.AccountState = "not connected"
         if await self._store.load(account_name(url, label)) is not None:
             state = "connected" if await self._store.required_scopes(label) is None else "log in again"
-        return views.AccountRow(key, urlsplit(url).netloc, state)
+        return views.AccountRow(key, shown_host(url), state)
 
     async def _url(self, key: str, server: AccountCallers) -> str:
         return await server_url(key, lambda: server.make_target(None))
@@ -199,7 +214,7 @@ class AccountPages:
         return server
 
     async def _post(self, request: HttpRequest, session: BrowserSession) -> str:
-        self._check_rate(request)
+        self._check_rate(request, session)
         form = await self._form(request)
         if not self._is_same_site(request) or not compare_digest(
             form.get("form_token", "").encode(errors="replace"), session.form_token.encode()
@@ -226,9 +241,11 @@ class AccountPages:
         """Prove who the user is: by a login at the issuer of tokens, or by a token."""
         verifier, settings = self._verifier, self._settings
         server, tag = form.get("server", ""), form.get("tag", "")
+        if server not in self._servers() or len(tag) > _LONGEST_TAG:
+            server = tag = ""
         if verifier.issuer is None:
             try:
-                principal = await verifier.name_of(form.get("token", ""), bound=False)
+                principal = await self._name_of(form.get("token", "").strip(), bound=False)
             except TokenRefused as problem:
                 logger.info("A token was refused: %s", problem)
                 return self._login_page(session, server, tag, "This token is not accepted.")
@@ -247,6 +264,11 @@ class AccountPages:
             tag=tag,
         )
         return self._go(request, page)
+
+    async def _name_of(self, token: str, *, bound: bool) -> str:
+        """The user of a token that the endpoint would accept too."""
+        await self._check_token(token)
+        return await self._verifier.name_of(token, bound=bound)
 
     def _logged_in(self, request: HttpRequest, principal: str, server: str, tag: str) -> str:
         self._set_cookie(request, self._sessions.new(time.time(), principal))
@@ -268,26 +290,34 @@ class AccountPages:
 
     async def _disconnect(self, principal: str, key: str) -> None:
         server = self._server(key)
-        label = account_label(key, principal)
+        label, url = account_label(key, principal), await self._url(key, server)
         try:
-            await self._accounts.auth(label, server.credentials).logout(await self._url(key, server))
+            await self._accounts.auth(label, server.credentials).logout(url)
         except AuthorizationFailed as problem:
+            if await self._store.load(account_name(url, label)) is not None:
+                raise
             # It is removed here in any case; at the authorization server it ends when it expires.
             logger.warning("A token at %s was not revoked: %s", key, problem)
-        await self._store.disconnected(label)
         await self._record(principal, key, "disconnected")
+        await self._store.disconnected(label)
 
-    async def _finish(self, request: HttpRequest, session: BrowserSession) -> str:
+    async def _finish(self, purpose: Purpose, request: HttpRequest, session: BrowserSession) -> str:
         """Take the redirect of a login."""
-        self._check_rate(request)
+        self._check_rate(request, session)
         query = request.query.decode("latin-1")
-        login = await self._logins.take(session.id, _fields(request.query).get("state", ""))
+        fields = _fields(request.query)
+        login = await self._logins.take(session.id, fields.get("state", ""), purpose, fields.get("issuer"))
         if login is None:
             text = "It was begun in another browser, was answered already, or took too long. You can begin again."
             raise _Problem(400, "This login cannot be continued", text)
         account = await self._logins.finish(login, query)
         if login.purpose == "gateway":
-            principal = await self._verifier.name_of(account.tokens.access_token, bound=login.dpop_key is not None)
+            try:
+                principal = await self._name_of(account.tokens.access_token, bound=login.dpop_key is not None)
+            except TokenRefused as problem:
+                logger.info("A token was refused: %s", problem)
+                text = "Its token for you is not accepted here. Perhaps you may not use this gateway."
+                raise _Problem(403, "You are not logged in", text) from problem
             return self._logged_in(request, principal, login.server, login.tag)
         return await self._connected(session, login, account.encode())
 
@@ -299,10 +329,11 @@ class AccountPages:
         await self._record(login.principal, login.server, "connected")
         await self._store.connected(account_name(login.home, label), label, content)
         text = f"The gateway now uses {login.server} with your account. You can close this page and go on."
-        return views.message_page(self._gateway, "Your account is connected", text, back=True)
+        return self._message("Your account is connected", text)
 
-    def _check_rate(self, request: HttpRequest) -> None:
-        wait = self._rates.take(request.client_key, time.monotonic())
+    def _check_rate(self, request: HttpRequest, session: BrowserSession) -> None:
+        key = request.client_key if session.principal is None else ("user", session.principal)
+        wait = self._rates.take(key, time.monotonic())
         if wait > 0:
             request.response.add_header(b"retry-after", b"%d" % (wait + 1))
             raise _Problem(429, "Too many attempts", f"Try again in {wait + 1:.0f} seconds.")

@@ -28,18 +28,20 @@ def account_pages(state: GatewayState, settings: Settings, get_store: Callable[[
 
     Raises LocalError for what is missing in the settings.
     """
-    given = state.settings.accounts
+    given, verifier = state.settings.accounts, state.verifier
+    if verifier is None:
+        # Work that goes on after its request, as tasks do, does not tell an unknown client from a local one.
+        state.accounts.serves_local = False
     if given is None:
         if not state.account_servers():
             return {}
         given = AccountSettings()
-    verifier = state.verifier
     if verifier is None:
         raise LocalError(f"{_NEEDS} authentication of callers: pass auth=, so that it is known whose account to use")
     from .pages import AccountPages
 
     base = _base(given, settings, state.address)
-    store = AccountStore(_key_ring(given, settings), get_store)
+    store = AccountStore(_key_ring(given, settings), get_store, verifier.issuer)
     state.accounts.use(store, base)
     resource = settings.resource or next(iter(verifier.audience), base + settings.path)
     return AccountPages(
@@ -52,6 +54,7 @@ def account_pages(state: GatewayState, settings: Settings, get_store: Callable[[
         verifier,
         state.account_servers,
         state.record_account,
+        state.view("").revoked_tokens.check,
     ).pages()
 
 

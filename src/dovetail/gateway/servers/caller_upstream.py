@@ -42,6 +42,11 @@ class Callers(Protocol):
         """True if a client of a local transport, which has no token, is a caller too."""
         ...
 
+    @property
+    def need_token(self) -> bool:
+        """True if the credentials of a caller are made of the token that its request came with."""
+        ...
+
     def key(self, caller: Caller | None) -> Hashable:
         """Equal for callers that may use the same credentials."""
         ...
@@ -88,6 +93,7 @@ class PerCallerUpstream(Upstream):
     ) -> None:
         super().__init__(key, make_target, settings, context)
         self.callers = callers
+        self.needs_token = callers.need_token
         self._callers: dict[Hashable, CallerUpstream] = {}
 
     def of(self, call: ServerCall) -> Upstream:
@@ -158,6 +164,10 @@ class PerCallerUpstream(Upstream):
     def connections_of(self, session: Session) -> list[UpstreamConnection]:
         """The open connections of one session."""
         return [connection for one in self._upstreams() for connection in one.connections_of(session)]
+
+    def has_subscriptions(self, session: Session) -> bool:
+        """True if a session is subscribed to any resource."""
+        return any(one.has_subscriptions(session) for one in self._upstreams())
 
     def unsubscribe(self, session: Session, uri: str | None = None) -> None:
         """End the subscriptions of a session, or that to one resource."""

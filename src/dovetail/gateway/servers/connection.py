@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -22,6 +22,7 @@ from dovetail.protocol.log_levels import LEVELS, is_at_least
 from dovetail.protocol.revisions.revision import Revision
 from dovetail.protocol.subscriptions import LIST_KINDS, ListKind
 from dovetail.server.features.logging import MESSAGE, wanted_level
+from dovetail.server.features.subscriptions import UPDATED
 from dovetail.server.features.url_elicitation import COMPLETE
 from dovetail.types.base import PageResult
 from dovetail.types.capabilities import ClientCapabilities, Implementation, ServerCapabilities
@@ -29,8 +30,9 @@ from dovetail.types.prompts import ListPromptsResult, Prompt
 from dovetail.types.resources import ListResourcesResult, ListResourceTemplatesResult, Resource, ResourceTemplate
 from dovetail.types.tasks import TASKS_EXTENSION, CreatedTask, CreateTaskResult
 from dovetail.types.tools import CallToolResult, Tool
+from dovetail.wire import codec
 
-from .relayed_requests import RelayedRequests
+from .relayed_requests import Announcer, RelayedRequests
 
 if TYPE_CHECKING:
     from dovetail.client.targets.contract import ServerTarget
@@ -43,20 +45,6 @@ _versions = itertools.count(1)
 _CHANGES: dict[str, ListKind] = {f"notifications/{kind}/list_changed": kind for kind in LIST_KINDS}
 
 OnListChanged = Callable[[ListKind], None]
-
-
-@runtime_checkable
-class Announcer(Protocol):
-    """A view of the gateway, which may be one of several replicas."""
-
-    @property
-    def has_replicas(self) -> bool:
-        """True if other processes may have the streams of its sessions."""
-        ...
-
-    def announce_update(self, uri: str) -> None:
-        """Notify the subscribers of a resource, in all processes."""
-        ...
 
 
 class Offers(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -306,6 +294,10 @@ class UpstreamConnection(ClientConnection):
         self._subscriptions[uri] = _Subscription(task, {session: known_as})
         await asyncio.sleep(0)
 
+    def has_subscriptions(self, session: Session) -> bool:
+        """True if a session is subscribed to any resource."""
+        return any(session in subscription.subscribers for subscription in self._subscriptions.values())
+
     def unsubscribe(self, session: Session, uri: str | None = None) -> None:
         """End the subscription of a session to a resource, or to all."""
         for name in [uri] if uri is not None else list(self._subscriptions):
@@ -326,10 +318,14 @@ class UpstreamConnection(ClientConnection):
         for session, known_as in () if subscription is None else list(subscription.subscribers.items()):
             # A resource below the one that was subscribed to keeps its own name, behind the prefix of the gateway.
             shown = known_as.removesuffix(subscribed) + uri if known_as.endswith(subscribed) else known_as
-            if self.tell_replicas and isinstance(session.server, Announcer) and session.server.has_replicas:
+            if isinstance(session.server, Announcer) and session.server.has_replicas:
                 # The stream of the session may be at another gateway.
-                session.server.announce_update(shown)
-                continue
+                if self.tell_replicas:
+                    session.server.announce_update(shown)
+                    continue
+                if (stream := session.server.stream_of(session)) is not None:
+                    stream.send(codec.notification(UPDATED, codec.encode({"uri": shown})))
+                    continue
             with contextlib.suppress(RuntimeError):  # its loop is closed, so the client is gone
                 session.loop.call_soon_threadsafe(session.subscriptions.resource_updated, shown)
 
@@ -348,7 +344,9 @@ class UpstreamConnection(ClientConnection):
         elif method == COMPLETE:
             call = self.relayed.last_call
             if call is not None and call.connection is not None and COMPLETE in call.terms.revision.methods:
-                call.connection.notify(method, params)
+                server = call.session.server
+                stream = server.stream_of(call.session) if isinstance(server, Announcer) else None
+                (stream or call.connection).send(codec.notification(method, codec.encode(params)))
 
     def _list_changed(self, kind: ListKind) -> None:
         self.forget_offers()

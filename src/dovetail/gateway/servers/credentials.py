@@ -141,6 +141,7 @@ class ExchangeCallers(NamedTuple):
     credentials: Credentials
     fill: FillSecret
     serves_local: bool = False
+    need_token: bool = True
 
     def key(self, caller: Caller | None) -> Hashable:
         """One client of a principal may hold less rights than another, and so does what its token is exchanged for."""

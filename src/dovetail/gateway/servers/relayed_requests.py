@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -34,11 +34,30 @@ from dovetail.types.client_features import (
 if TYPE_CHECKING:
     from dovetail.protocol.revisions.revision import Revision
     from dovetail.server.invocation import Invocation
-    from dovetail.server.session import ServerCall
+    from dovetail.server.session import ServerCall, Session
+    from dovetail.transports.base import MessageSink
     from dovetail.types.serialization import Value
 
 NOBODY = "The gateway has no call of a client in progress that this could be asked in"
 SEVERAL = "Several calls are in progress on this shared connection, so that it is not known which of them asks"
+
+
+@runtime_checkable
+class Announcer(Protocol):
+    """A view of the gateway, which may be one of several replicas."""
+
+    @property
+    def has_replicas(self) -> bool:
+        """True if other processes may have the streams of its sessions."""
+        ...
+
+    def announce_update(self, uri: str) -> None:
+        """Notify the subscribers of a resource, in all processes."""
+        ...
+
+    def stream_of(self, session: Session) -> MessageSink | None:
+        """The stream of a session, wherever it is; None for a client that is connected to this process."""
+        ...
 
 
 class RelayedRequests(RequestHandlers):
@@ -136,7 +155,9 @@ class RelayedRequests(RequestHandlers):
         # Between calls only the handshake era can be asked, on the stream of the session.
         revision, params = call.terms.revision, question.params
         body: dict[str, Any] = {} if params is None else revision.emit(params)
-        raw = await call.connection.pending.request(method_of(question), body, Timeouts(None))
+        server = call.session.server
+        stream = server.stream_of(call.session) if isinstance(server, Announcer) else None
+        raw = await call.connection.pending.request(method_of(question), body, Timeouts(None), sink=stream)
         return revision.load_result(method_of(question), raw)
 
 

@@ -125,6 +125,10 @@ class Upstream:
     """True if it has the credentials of one caller."""
     per_caller = False
     """True if each caller has credentials, and so connections and lists, of its own."""
+    needs_token = False
+    """True if it can be reached only with the token that the request of a caller came with."""
+    era_elsewhere: str | None = None
+    """The era that it speaks with other gateways, while this one has not connected to it."""
 
     def __init__(
         self,
@@ -158,7 +162,8 @@ class Upstream:
     @property
     def is_stateful(self) -> bool:
         """True if each client has a connection of its own, as far as is known."""
-        return not self.settings.shared and (self.revision is None or self.revision.era == "handshake")
+        era = self.era_elsewhere if self.revision is None else self.revision.era
+        return not self.settings.shared and era != "envelope"
 
     @property
     def connections(self) -> int:
@@ -299,6 +304,10 @@ class Upstream:
         """The open connections of one session."""
         owner = session_owner(session)
         return [one for (whose, _, _), one in self._connections.items() if whose == owner]
+
+    def has_subscriptions(self, session: Session) -> bool:
+        """True if a session is subscribed to any resource."""
+        return any(connection.has_subscriptions(session) for connection in self._connections.values())
 
     def unsubscribe(self, session: Session, uri: str | None = None) -> None:
         """End the subscriptions of a session, or that to one resource."""

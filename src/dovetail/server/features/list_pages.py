@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
 
 from dovetail.protocol.paging import Pager
 from dovetail.protocol.revisions.revision import Revision
 from dovetail.server.registry import Registry
 from dovetail.types.base import PageResult
-from dovetail.types.serialization import Value
+from dovetail.types.prompts import ListPromptsResult
+from dovetail.types.resources import ListResourcesResult, ListResourceTemplatesResult
+from dovetail.types.serialization import Value, dump
+from dovetail.types.tools import ListToolsResult
 from dovetail.wire import codec
 
 MAX_PARTS = 256
 """First pages kept for tokens that allow only some of a list."""
+
+LISTS: dict[str, Callable[[list[Any]], PageResult]] = {
+    "tools/list": ListToolsResult,
+    "resources/list": ListResourcesResult,
+    "resources/templates/list": ListResourceTemplatesResult,
+    "prompts/list": ListPromptsResult,
+}
+"""The lists by method, and their results."""
+
+LISTED: dict[str, Literal["tool", "resource", "prompt"]] = {
+    "tools/list": "tool",
+    "resources/list": "resource",
+    "resources/templates/list": "resource",
+    "prompts/list": "prompt",
+}
+"""The kind of item in each of them."""
 
 EmitResult = Callable[[Revision, str, Value], dict[str, Any]]
 
@@ -99,3 +118,11 @@ class ListPages:
         result = self._result([item.definition for _, item in registered[part]])
         result.next_cursor, result.ttl_ms, result.cache_scope = following, self._ttl_ms, "private"
         return codec.encode(emit_result(revision, self._method, result))
+
+
+def digest_of_lists(registries: Iterable[Registry[Any]]) -> str:
+    """A digest of the names and definitions in some lists."""
+    from hashlib import blake2b
+
+    content = [[key, dump(item.definition)] for registry in registries for key, item in registry.items()]
+    return blake2b(codec.encode(content), digest_size=16).hexdigest()

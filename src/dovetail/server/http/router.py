@@ -99,6 +99,7 @@ class HttpRouter:
         self.legacy.join(replica)
         if self._has_sessions:
             self._sessions = Sessions(self._core, replica.store, self._settings, replica)
+            self._core.find_session = self._sessions.find_for
 
     def health(self) -> dict[str, Any]:
         """The body of the health endpoint."""
@@ -340,6 +341,7 @@ class HttpRouter:
             try:
                 await self.sessions.register(session)
             except TooManySessions as problem:
+                self._core.session_ended(session.state)
                 await session.connection.close()
                 await request.refuse(problem.refusal, message.id)
                 return

@@ -122,12 +122,23 @@ class Sessions:
 
     async def find(self, request: HttpRequest, id: str) -> HttpSession | None:
         """The session with an id, if it belongs to the principal of this request."""
-        principal = request.principal
+        session = self._live.get(id)
+        # A handshake that was completed at another replica is not announced, since every session has one.
+        again = self._replica is not None and session is not None and _is_incomplete(session, request)
+        return await self._find(id, request.principal, request.client_key, again=again)
+
+    async def find_for(self, id: str, principal: str | None) -> HttpSession | None:
+        """The session of a request that another replica has passed on, if it belongs to a principal."""
+        session = self._live.get(id)
+        return await self._find(
+            id, principal, principal, again=session is not None and not session.state.lifecycle.ready
+        )
+
+    async def _find(self, id: str, principal: str | None, client_key: Hashable, *, again: bool) -> HttpSession | None:
         session = self._live.get(id)
         if session is None:
-            session = await self._restore(id, request.client_key)
-        elif session.stale or (self._replica is not None and _is_incomplete(session, request)):
-            # A handshake that was completed at another replica is not announced, since every session has one.
+            session = await self._restore(id, client_key)
+        elif session.stale or again:
             session = await self._refresh(session)
         if session is None or session.principal != principal:
             return None
@@ -187,7 +198,7 @@ class Sessions:
             self._sweep.cancel()
         live = list(self._live.values())
         for session in live:
-            self._remove(session)
+            self._remove(session, ended=False)
         await asyncio.gather(*(session.connection.close() for session in live))
         if self._chores:
             await asyncio.wait(self._chores, timeout=1)
@@ -229,9 +240,11 @@ class Sessions:
         if self._sweep is None:
             self._schedule()
 
-    def _remove(self, session: HttpSession) -> None:
+    def _remove(self, session: HttpSession, *, ended: bool = True) -> None:
         if self._live.pop(session.id, None) is not None:
             session.unregister()
+            if ended:
+                self._core.session_ended(session.state)
             if self._replica is None:
                 self._limit.release(session.client_key)
                 self._core.remove_session(session.state)
@@ -473,6 +486,10 @@ class Sessions:
                 # Its calls too, if there are any: a client that wants their outcome would have come back.
                 if self._replica is None:
                     self._spawn(self.end(session))
+                elif self._core.needs_session(session.state):
+                    session.used = now
+                    self._live.move_to_end(session.id)
+                    self._spawn(self._refresh_listening(session))
                 else:
                     self._forget(session)
         if self._live:

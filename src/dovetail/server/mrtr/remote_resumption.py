@@ -86,7 +86,7 @@ class RemoteResumption:
     @property
     def replica_id(self) -> str:
         """The id of this replica."""
-        return self._remote_calls.replica_id
+        return self._remote_calls.replica.id
 
     async def resume(self, replica: str, claim: str, state_id: str, call: ServerCall) -> bytes | None:
         """The result of a call that waits at another replica; None if it has to be served here after all.

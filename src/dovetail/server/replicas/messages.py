@@ -123,6 +123,8 @@ class RemoteCallOffered(msgspec.Struct, array_like=True, frozen=True, tag=40):
     claim_seconds: float
     body: bytes
     headers: list[tuple[bytes, bytes]]
+    no_requests: str | None = None
+    """The reason why the client cannot be sent requests meanwhile; None where it can."""
 
 
 class RemoteCallCancelled(msgspec.Struct, array_like=True, frozen=True, tag=41):

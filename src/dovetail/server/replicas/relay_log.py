@@ -87,9 +87,11 @@ _decode = msgspec.msgpack.Decoder(Entry).decode
 class RelayWriter:
     """Message sink of a call that is served for another replica: writes to the relay log, in order."""
 
-    no_requests: str | None = None
-
-    def __init__(self, store: Logs, log: str, headers: Mapping[bytes, bytes] | None = None) -> None:
+    def __init__(
+        self, store: Logs, log: str, headers: Mapping[bytes, bytes] | None = None, no_requests: str | None = None
+    ) -> None:
+        self.no_requests = no_requests
+        """The reason why the client cannot be sent requests meanwhile; None where it can."""
         self._store = store
         self._log = log
         self.request_headers = headers

@@ -85,16 +85,18 @@ class RemoteCalls:
         replica.on(RemoteCallRead, self._was_read)
 
     @property
-    def replica_id(self) -> str:
-        """The id of this replica."""
-        return self._replica.id
+    def replica(self) -> Replica:
+        """The replica that serves them."""
+        return self._replica
 
     def serve(self, kind: str, prepare: Prepare) -> None:
         """Serve the calls of one kind that other replicas offer."""
         self._kinds[kind] = prepare
 
-    async def call(self, to: str, offer: Offer, sink: MessageSink) -> bytes | None:
+    async def call(self, to: str, offer: Offer, sink: MessageSink, *, patience: float = CLAIM_SECONDS) -> bytes | None:
         """The result of a call that another replica serves; None if this replica has claimed it and has to serve it.
+
+        `patience` is how many seconds the other one may take to claim it, as long as it is alive.
 
         Raises `AlreadyClaimed`; ProtocolError if the call failed, or if its outcome is unknown because the other
         replica is gone; and StoreError if the store fails before it is known who has the call.
@@ -107,8 +109,9 @@ class RemoteCalls:
         subscription = await self._store.follow(_log(id), 0, reader.received)
         try:
             headers = list(offer.headers.items())
-            await self._replica.send(to, RemoteCallOffered(id, self._replica.id, *offer[:4], headers))
-            await asyncio.wait([reader.started], timeout=CLAIM_SECONDS)
+            offered = RemoteCallOffered(id, self._replica.id, *offer[:4], headers, sink.no_requests)
+            await self._replica.send(to, offered)
+            await self._wait_for_claim(to, reader, patience)
             if not (reader.started.done() and reader.started.result()) and await self._claim_here(offer, id, reader):
                 return None
             outcome = await self._outcome(to, id, reader)
@@ -118,6 +121,15 @@ class RemoteCalls:
         if isinstance(outcome, ProtocolError):
             raise outcome
         return outcome
+
+    async def _wait_for_claim(self, to: str, reader: RelayReader, patience: float) -> None:
+        """Wait until the other replica has claimed or declined a call, is gone, or its time is over."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + patience
+        while (left := until - loop.time()) > 0:
+            await asyncio.wait([reader.started], timeout=min(left, CLAIM_SECONDS))
+            if reader.started.done() or (left > CLAIM_SECONDS and not await self._replica.is_alive(to)):
+                return
 
     async def finish(self, grace: float) -> None:
         """Serve no further calls, let those that run end within the grace period, and cancel the others."""
@@ -193,7 +205,7 @@ class RemoteCalls:
             writer.was_read(message.size)
 
     async def _serve_offer(self, offer: RemoteCallOffered) -> None:
-        writer = RelayWriter(self._store, _log(offer.call), dict(offer.headers))
+        writer = RelayWriter(self._store, _log(offer.call), dict(offer.headers), offer.no_requests)
         self._serving[offer.call] = writer
         try:
             prepared = self._prepare(offer)

@@ -105,7 +105,7 @@ class Replica:
         except StoreError as problem:
             self.unavailable = str(problem)
             logger.warning(_UNREACHABLE, problem)
-        self._tasks = [
+        self._tasks += [
             self._loop.create_task(self._beat(), name="dovetail-heartbeat"),
             self._loop.create_task(self._send_announcements(), name="dovetail-announcements"),
             self._loop.create_task(self._receive(), name="dovetail-inbox"),

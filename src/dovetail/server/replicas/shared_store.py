@@ -109,7 +109,7 @@ class SharedStore:
         core.join(replica)
         core.runs_tasks = self._tasks == "here"
         self.remote_calls = RemoteCalls(replica)
-        core.suspended_calls.share(self.remote_calls, core)
+        core.share_calls(self.remote_calls)
         joined(replica)
         await replica.open()
         if core.has_task_tools:

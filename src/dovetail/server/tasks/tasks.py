@@ -516,8 +516,9 @@ class Tasks:
         while True:
             try:
                 await self._stop_lost_runs(replica)
-                # Right after this process was cut off from the store, others may have been too, and live.
-                settled = self.loop.time() >= replica.lapsed + ALIVE_SECONDS
+                # Right after this process was cut off from the store, others may have been too, and live. While it is
+                # cut off itself, others take over from it.
+                settled = replica.has_beaten and self.loop.time() >= replica.lapsed + ALIVE_SECONDS
                 if settled and await self.stored.is_first_to_look(LOOK_SECONDS):
                     for worker in await self.stored.workers():
                         if worker != self.worker and not await self.is_worker_alive(worker):

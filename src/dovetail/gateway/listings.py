@@ -1,0 +1,137 @@
+"""Listings: what the servers of one view offer to each client, asked within bounds and kept until something changes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dovetail.server.session import ServerCall
+from dovetail.types.bounded_dict import BoundedDict
+
+from .access_control.inbound import caller_of
+from .access_control.permissions import Access
+from .accounts.account_upstream import sign_in_offers
+from .catalogue import Catalogue, ServerOffers
+from .errors import AccountNeeded, ServerUnavailable
+from .metrics import Metrics
+from .servers.upstream import DeclaredCapabilities, Generation, owner_of
+
+if TYPE_CHECKING:
+    from .servers.connection import Offers
+    from .servers.upstream import Upstream
+
+WARM_SECONDS = 60.0
+FAILED_SECONDS = 0.5
+"""Seconds for which a listing is used again if nothing has changed; the second where a server is missing from it."""
+
+LATE_SECONDS = 0.1
+"""Seconds that a list waits for a server that an earlier one has waited for in vain."""
+
+MAX_LISTINGS = 10_000
+"""Listings that are kept, one for each client."""
+
+
+class Listing(NamedTuple):
+    """The offers of a view to one client: the catalogue, and the servers whose part is missing or old, with reasons."""
+
+    catalogue: Catalogue
+    missing: Mapping[str, dict[str, Any]]
+    generation: int
+    expires: float
+    accounts: Mapping[str, AccountNeeded]
+    """The servers at which the user has to log in before they offer anything."""
+
+
+class _Part(NamedTuple):
+    """The part of one server in a listing: its offers, or why they are missing."""
+
+    offers: Offers | None
+    problem: dict[str, Any] | None = None
+    account: AccountNeeded | None = None
+
+
+class SharedParts(NamedTuple):
+    """What all views of a gateway share."""
+
+    upstreams: Mapping[str, Upstream]
+    metrics: Metrics
+    access: Access
+    generation: Generation
+    declared: DeclaredCapabilities
+
+
+class Listings:
+    """The listings of one view."""
+
+    def __init__(self, shared: SharedParts, on_catalogue: Callable[[Catalogue], None], *, prefixed: bool) -> None:
+        """`on_catalogue` is called with each new catalogue."""
+        self._access = shared.access
+        self._generation = shared.generation
+        self._declared = shared.declared
+        self._on_catalogue = on_catalogue
+        self._prefixed = prefixed
+        self._kept: BoundedDict[tuple[Any, ...], Listing] = BoundedDict(MAX_LISTINGS)
+        self._catalogues: BoundedDict[tuple[tuple[str, int], ...], Catalogue] = BoundedDict(64)
+
+    async def listing(
+        self, call: ServerCall, upstreams: Mapping[str, Upstream], concerns: Callable[[str], bool] | None
+    ) -> Listing:
+        """The offers of the servers to the client of a call, within the time that each may take for it.
+
+        With `concerns`, only servers for which it is true are waited for: a late one delays no request to another.
+        """
+        stateful = any(one.is_stateful for one in upstreams.values())
+        caller = caller_of(call) if any(one.per_caller for one in upstreams.values()) else None
+        key = (
+            owner_of(call) if stateful else None,
+            self._declared.of(call.terms.capabilities).key,
+            None if caller is None else caller.key,
+        )
+        now, known = asyncio.get_running_loop().time(), self._kept.get(key)
+        if known is not None and known.generation == self._generation.number and now < known.expires:
+            return known
+        generation = self._generation.number  # before it is asked: what changes meanwhile is not in the answers
+        waits = [concerns is None or concerns(key) for key in upstreams]
+        asked = await asyncio.gather(
+            *(self._offers(one, call, wait) for one, wait in zip(upstreams.values(), waits, strict=True))
+        )
+        found = dict(zip(upstreams, asked, strict=True))
+        parts = [ServerOffers(key, part.offers) for key, part in found.items() if part.offers]
+        missing = {key: part.problem for key, part in found.items() if part.problem}
+        accounts = {key: part.account for key, part in found.items() if part.account}
+        if self._access.quarantine is not None:
+            parts = await self._access.quarantine.passed(parts)
+        parts += [ServerOffers(key, sign_in_offers(key)) for key in accounts]
+        expires = asyncio.get_running_loop().time() + (FAILED_SECONDS if missing else WARM_SECONDS)
+        listing = Listing(self._catalogue(parts), missing, generation, expires, accounts)
+        if concerns is None or not missing:
+            self._kept.set_and_refresh(key, listing)
+        return listing
+
+    async def _offers(self, upstream: Upstream, call: ServerCall, wait: bool) -> _Part:
+        try:
+            upstream = upstream.of(call)
+            if not wait:
+                known = upstream.known(call)
+                return _Part(known, {"status": "unavailable", "reason": "it was not asked"} if known is None else None)
+            async with asyncio.timeout(LATE_SECONDS if upstream.is_late else upstream.settings.list_seconds):
+                return _Part(await upstream.offers(call))
+        except TimeoutError:
+            upstream.await_lists(call)
+            problem = f"it has not answered within {upstream.settings.list_seconds:g} s"
+        except AccountNeeded as needed:
+            return _Part(None, {"status": "waiting for your account", "reason": needed.reason}, needed)
+        except ServerUnavailable as unavailable:
+            problem = unavailable.reason
+        kept = upstream.kept_offers(call)
+        status = "unavailable" if kept is None else "unavailable; listed as before"
+        return _Part(kept, {"status": status, "reason": problem})
+
+    def _catalogue(self, parts: list[ServerOffers]) -> Catalogue:
+        key = tuple((part.server, part.offers.version) for part in parts)
+        found = self._catalogues.get_and_refresh(key)
+        if found is None:
+            found = self._catalogues[key] = Catalogue(parts, prefixed=self._prefixed)
+            self._on_catalogue(found)
+        return found
