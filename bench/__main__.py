@@ -8,12 +8,13 @@ import sys
 import time
 
 from bench import client_measures, gateway_measures, http_measures, measures, redis_measures, tasks_measures
+from bench.latencies import Latencies, latency_table, paced_verdicts, percentiles_as_json
 from bench.measures import FULL, QUICK, STEPS, Effort, Figures
 from bench.peers import ROOT, Peer, find_peers
 from bench.processes import DriverError
 from bench.profiling import profile
 from bench.report import OURS, Rounds, figure_of, table, verdicts
-from bench.rows import ROWS, TABLES
+from bench.rows import PACED_TABLES, ROWS, TABLES
 
 PARTS = tuple(TABLES)
 SEEN = ("progress seen", "http progress 2026 seen", "http progress seen")
@@ -43,17 +44,20 @@ def main() -> int:
 
     rounds: Rounds = {peer.name: [] for peer in peers}
     problems: list[str] = []
+    latencies: Latencies = {}
     for number in range(effort.rounds):
         show(f"round {number + 1} of {effort.rounds}")
         first = number % len(peers)
-        for name, figures in run_round(parts, peers[first:] + peers[:first], effort, problems).items():
+        for name, figures in run_round(parts, peers[first:] + peers[:first], effort, problems, latencies).items():
             rounds[name].append(figures)
     show("")
-    report(parts, rounds, peers, problems)
+    report(parts, rounds, peers, problems, latencies)
     return 0
 
 
-def run_round(parts: list[str], peers: list[Peer], effort: Effort, problems: list[str]) -> dict[str, Figures]:
+def run_round(
+    parts: list[str], peers: list[Peer], effort: Effort, problems: list[str], latencies: Latencies
+) -> dict[str, Figures]:
     """Every item of the parts once for every peer, in the order given."""
     taken: dict[str, Figures] = {peer.name: {} for peer in peers}
     for part in parts:
@@ -68,7 +72,7 @@ def run_round(parts: list[str], peers: list[Peer], effort: Effort, problems: lis
             elif part == "tasks":
                 found = tasks_measures.run_round(chosen, effort, problems)
             elif part == "gateway":
-                found = gateway_measures.run_round(chosen, effort, problems)
+                found = gateway_measures.run_round(chosen, effort, problems, latencies)
             else:
                 found = client_measures.run_round(chosen, effort, problems)
         except DriverError as error:
@@ -94,7 +98,7 @@ def show(progress: str) -> None:
         print(f"\r{progress:40}\r", end="", file=sys.stderr, flush=True)
 
 
-def report(parts: list[str], rounds: Rounds, peers: list[Peer], problems: list[str]) -> None:
+def report(parts: list[str], rounds: Rounds, peers: list[Peer], problems: list[str], latencies: Latencies) -> None:
     """Print the tables, and leave them and the raw figures in bench/results/."""
     versions = {peer.name: peer.version for peer in peers}
     python = platform.python_version()
@@ -105,6 +109,9 @@ def report(parts: list[str], rounds: Rounds, peers: list[Peer], problems: list[s
         title, rows = TABLES[part]
         shown = [peer.name for peer in peers if measured(part, peer)]
         text += f"\n{title}\n\n{table(rows, shown, rounds, versions)}\n"
+        if part == "gateway" and OURS in shown:
+            for title, paced in PACED_TABLES:
+                text += f"\n{title}\n\n{latency_table(paced, latencies, rounds[OURS])}\n"
     for name, figures in rounds.items():
         for figure in SEEN:
             seen = figure_of(figures, figure)
@@ -121,6 +128,12 @@ def report(parts: list[str], rounds: Rounds, peers: list[Peer], problems: list[s
         "versions": versions,
         "rounds": rounds,
         "verdicts": {row.figure: [v._asdict() for v in verdicts(row, rounds)] for row in ROWS},
+        "latencies": percentiles_as_json(latencies),
+        "latency verdicts": {
+            row.figure: [v._asdict() for v in paced_verdicts(row, latencies)]
+            for _, rows in PACED_TABLES
+            for row in rows
+        },
         "problems": problems,
     }
     (folder / f"{stamp}.json").write_text(json.dumps(raw, indent=1))

@@ -21,16 +21,18 @@ Figures = dict[str, float]
 
 
 class Effort(NamedTuple):
-    """How long a run lasts: seconds of warm-up and of measuring for each item, the rounds, and the idle sessions."""
+    """How long a run lasts: seconds of warm-up and of measuring for each item, the rounds, the idle sessions, and the
+    calls of a round at a low rate."""
 
     warm: float
     measure: float
     rounds: int
     sessions: int
+    slow_calls: int
 
 
-QUICK = Effort(0.2, 0.3, 2, 500)
-FULL = Effort(1.0, 0.7, 5, 1000)
+QUICK = Effort(0.2, 0.3, 2, 500, 40)
+FULL = Effort(1.0, 0.7, 5, 1000, 60)
 
 Item = Callable[[Session, Effort], Figures]
 

@@ -70,12 +70,17 @@ def table(rows: Sequence[Row], shown: Sequence[str], rounds: Rounds, versions: d
     body: list[list[str]] = []
     for row in rows:
         cells = [row.title, row.unit]
-        cells += [_number(figure_of(rounds[peer], row.figure), row.unit) for peer in shown]
+        cells += [in_unit(figure_of(rounds[peer], row.figure), row.unit) for peer in shown]
         cells += [_share(ratio(rounds, peer, row.figure)) for peer in others]
         judged = [f"{v.claim}: {'met' if v.met else 'MISSED'}" for v in verdicts(row, rounds)]
         if len(judged) < len(row.bounds) + (row.most is not None) + (row.beside is not None):
             judged.append("NOT MEASURED")
         body.append([*cells, "; ".join(judged)])
+    return aligned(head, body)
+
+
+def aligned(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+    """A Markdown table with columns of equal width."""
     widths = [max(len(line[i]) for line in [head, *body]) for i in range(len(head))]
     return "\n".join(
         "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |"
@@ -83,7 +88,8 @@ def table(rows: Sequence[Row], shown: Sequence[str], rounds: Rounds, versions: d
     )
 
 
-def _number(figure: Figure | None, unit: str) -> str:
+def in_unit(figure: Figure | None, unit: str) -> str:
+    """A figure with its spread."""
     if figure is None:
         return MISSING
     median, low, high = (_round(value * SCALE[unit]) for value in figure)
