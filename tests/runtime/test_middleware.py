@@ -10,6 +10,7 @@ from dovetail.middleware import Exchange, Middleware, Proceed
 from dovetail.protocol.errors import ConnectionLost, InvalidAnswer, LocalError, NotFound
 from dovetail.protocol.revisions import HANDSHAKE, NEWEST, REVISIONS
 from dovetail.runtime.middleware import Chain
+from dovetail.storage.memory import MemoryStore
 from tests.support.scripted import modern
 from tests.support.served import served
 
@@ -108,6 +109,32 @@ class TestChain:
 
         assert await Chain([named("a"), named("b")]).run(exchange(), last) == {"by": ["b", "a"]}
         assert heard == ["a in", "b in", "served", "b out", "a out"]
+
+    async def test_one_that_is_added_as_the_outermost_changes_no_name_in_a_store(self):
+        order: list[str] = []
+        stores: dict[str, str] = {}
+
+        class Named:
+            def __init__(self, name: str) -> None:
+                self.name = name
+
+            def use_store(self, store: Any, name: str) -> None:
+                stores[self.name] = name
+
+            async def __call__(self, exchange: Exchange, proceed: Proceed) -> dict[str, Any]:
+                order.append(self.name)
+                return await proceed(exchange)
+
+        server = Server("s", middleware=[Named("first"), Named("second")])
+        server.use(Named("outer"), outermost=True)
+        async with Client(server) as client:
+            order.clear()
+            await client.tools()
+        assert order == ["outer", "first", "second"]
+        chain = Chain([Named("first"), Named("second")])
+        chain.add(Named("outer"), outermost=True)
+        chain.use_store(MemoryStore(), "s")
+        assert stores == {"first": "s:0", "second": "s:1", "outer": "s:2"}
 
     async def test_it_may_answer_itself_or_ask_twice(self):
         async def once(passing: Exchange) -> dict[str, Any]:

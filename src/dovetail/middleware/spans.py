@@ -35,6 +35,8 @@ class Spans:
     """Records one span and one duration per request, on either side."""
 
     def __init__(self, tracer_provider: TracerProvider | None, meter_provider: MeterProvider | None) -> None:
+        self._note = f"telemetry {id(tracer_provider)} {id(meter_provider)}"
+        """The note of a request that is being recorded for these providers: twice would count it twice."""
         self._tracer = trace.get_tracer(SCOPE, __version__, tracer_provider)
         meter = metrics.get_meter(SCOPE, __version__, meter_provider)
         self._durations = {
@@ -49,6 +51,9 @@ class Spans:
 
     async def trace(self, exchange: Exchange, proceed: Proceed) -> dict[str, Any]:
         """Pass a request on inside a span."""
+        if self._note in exchange.notes:
+            return await proceed(exchange)
+        exchange.notes[self._note] = True
         attributes = _attributes(exchange)
         span, inner = self._start(exchange, attributes)
         failure: Attributes = {}
@@ -66,6 +71,7 @@ class Spans:
             raise
         finally:
             took = perf_counter() - began
+            del exchange.notes[self._note]
             context.detach(token)
             span.set_attributes(failure)
             if exchange.id is not None:

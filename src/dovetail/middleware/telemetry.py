@@ -23,6 +23,16 @@ def trace_context() -> dict[str, str]:
     return carrier
 
 
+def flush_telemetry(seconds: float) -> None:
+    """Export what is recorded, where a process ends without the functions that are registered with `atexit`."""
+    for name, provider_of in (("trace", "get_tracer_provider"), ("metrics", "get_meter_provider")):
+        module = sys.modules.get(f"opentelemetry.{name}")
+        # The providers of the API, which export nothing, have no such method.
+        flush = None if module is None else getattr(getattr(module, provider_of)(), "force_flush", None)
+        if flush is not None:
+            flush(int(seconds * 1000))
+
+
 class Telemetry:
     """Records a span and the duration of every request, and sends the trace context in `_meta`.
 

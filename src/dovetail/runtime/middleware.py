@@ -132,7 +132,8 @@ class Chain:
     """Middleware in order, each for every request or for some methods."""
 
     def __init__(self, middleware: Iterable[Middleware] = ()) -> None:
-        self._all: list[tuple[Middleware, frozenset[str] | None]] = []
+        self._all: list[tuple[Middleware, frozenset[str] | None, int]] = []
+        """From the outermost inwards: each with its methods, and the number of those that were added before it."""
         self._by_method: dict[str, tuple[Middleware, ...]] = {}
         self._store: tuple[Store, str] | None = None
         for one in middleware:
@@ -141,23 +142,21 @@ class Chain:
     def __bool__(self) -> bool:
         return bool(self._all)
 
-    def add(self, middleware: Middleware, methods: Iterable[str] | None = None) -> None:
-        """Put one inside of those there are."""
-        self._all.append((middleware, None if methods is None else frozenset(methods)))
+    def add(self, middleware: Middleware, methods: Iterable[str] | None = None, *, outermost: bool = False) -> None:
+        """Put one inside of those there are, or around them."""
+        number = len(self._all)
+        self._all.insert(
+            0 if outermost else number, (middleware, None if methods is None else frozenset(methods), number)
+        )
         self._by_method = {}
         if self._store is not None:
-            self._give_store(len(self._all) - 1, *self._store)
+            _give_store(middleware, number, *self._store)
 
     def use_store(self, store: Store, name: str) -> None:
         """Let the middleware use a store that the processes of the server called `name` share."""
         self._store = store, name
-        for position in range(len(self._all)):
-            self._give_store(position, store, name)
-
-    def _give_store(self, position: int, store: Store, name: str) -> None:
-        middleware, _ = self._all[position]
-        if isinstance(middleware, StoreMiddleware):
-            middleware.use_store(store, f"{name}:{position}")
+        for middleware, _, number in self._all:
+            _give_store(middleware, number, store, name)
 
     def wraps(self, method: str) -> bool:
         """True if any middleware wraps requests of this method."""
@@ -170,10 +169,15 @@ class Chain:
     def _for_method(self, method: str) -> tuple[Middleware, ...]:
         selected = self._by_method.get(method)
         if selected is None:
-            selected = tuple(one for one, methods in self._all if methods is None or method in methods)
+            selected = tuple(one for one, methods, _ in self._all if methods is None or method in methods)
             if len(self._by_method) < _MOST_METHODS:
                 self._by_method[method] = selected
         return selected
+
+
+def _give_store(middleware: Middleware, number: int, store: Store, name: str) -> None:
+    if isinstance(middleware, StoreMiddleware):
+        middleware.use_store(store, f"{name}:{number}")
 
 
 def refuse_other_method(exchange: Exchange, method: str) -> None:

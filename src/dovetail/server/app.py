@@ -262,9 +262,11 @@ class Server:
             self._core, kind, ttl=ttl, name=name, created_by=created_by, max_handles=max_handles, max_bytes=max_bytes
         )
 
-    def use(self, middleware: Middleware, *, methods: Iterable[str] | None = None) -> Middleware:
-        """Wrap requests, inside of the middleware that there is already: all requests, or those of some methods."""
-        self._core.use(middleware, methods)
+    def use(
+        self, middleware: Middleware, *, methods: Iterable[str] | None = None, outermost: bool = False
+    ) -> Middleware:
+        """Wrap requests: all, or those of some methods; inside of the middleware that there is, or `outermost`."""
+        self._core.use(middleware, methods, outermost=outermost)
         return middleware
 
     @explain_options("server.mount", "MOUNT_OPTIONS")

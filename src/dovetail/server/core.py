@@ -160,8 +160,8 @@ class ServerCore:
         """True once there was a tool whose calls may become tasks."""
         self._server_info: dict[str, Any] = {SERVER_INFO: dump(info)}
 
-    def use(self, middleware: Middleware, methods: Iterable[str] | None) -> None:
-        """Wrap requests, inside of the middleware that there is already."""
+    def use(self, middleware: Middleware, methods: Iterable[str] | None, *, outermost: bool = False) -> None:
+        """Wrap requests, inside of the middleware that there is already, or around it."""
         from dovetail.runtime.middleware import Chain
 
         if self.mounted_in:
@@ -170,7 +170,7 @@ class ServerCore:
             self.middleware = Chain()
             for replica in self._replicas:
                 self.middleware.use_store(replica.store, self.info.name)
-        self.middleware.add(middleware, methods)
+        self.middleware.add(middleware, methods, outermost=outermost)
 
     def capabilities(self) -> ServerCapabilities:
         """The capabilities that the server has now."""

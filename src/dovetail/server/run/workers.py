@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
+from dovetail.middleware.telemetry import flush_telemetry
 from dovetail.protocol.errors import LocalError
 from dovetail.server.http.application import application_of
 from dovetail.server.http.options import Settings
@@ -38,8 +39,11 @@ logger = logging.getLogger("dovetail")
 MAX_WORKERS = 256
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_FAILED = 3
+FAILED = 3
 """The exit code of a worker that failed."""
+
+_FLUSH_SECONDS = 2.0
+"""Seconds that a worker has at its end to export telemetry."""
 
 _INDEX_BYTES = 2
 
@@ -152,7 +156,7 @@ class WorkerPool:
                 continue
             code = os.waitstatus_to_exitcode(status)
             self._read_started()
-            if code == _FAILED and index not in self._has_started:
+            if code == FAILED and index not in self._has_started:
                 # It has never worked, so that it would not now; what fails later may be temporary.
                 self._startup_failed = True
                 self._shut_down()
@@ -185,7 +189,7 @@ class WorkerPool:
 
     def _run_worker(self, index: int) -> NoReturn:
         """Serve in the child process, and never return to what the parent does next."""
-        code = _FAILED
+        code = FAILED
 
         def started() -> None:
             os.write(self._started_write, index.to_bytes(_INDEX_BYTES, "big"))
@@ -203,6 +207,8 @@ class WorkerPool:
         except BaseException:
             logger.exception("Worker %d failed", index)
         finally:
+            with contextlib.suppress(Exception):
+                flush_telemetry(_FLUSH_SECONDS)
             with contextlib.suppress(Exception):
                 sys.stdout.flush()
                 sys.stderr.flush()
