@@ -57,7 +57,7 @@ class HttpProcess:
         return found[1], int(found[2]), found[3]
 
     def _listening(self, host: str, port: int) -> tuple[str, int, str]:
-        """A server at a given port does not tell its address."""
+        """The given address, once the server listens there."""
 
         def listens() -> bool:
             assert self.process.poll() is None, self.stderr

@@ -10,7 +10,7 @@ import pytest
 
 from dovetail.cli.options.candidates import FILES, candidates
 from tests.cli.invoke import COMMAND, DESK, AtTerminal, dovetail
-from tests.support.http import listening
+from tests.support.http import free_port, listening
 from tests.support.http_process import HttpProcess
 from tests.support.raw import ENVELOPE, ENVELOPE_META, PATIENCE, alive, children, eventually
 
@@ -125,6 +125,20 @@ def test_requests_are_logged_with_their_ids(tmp_path: Path) -> None:
         assert not any("uvicorn" in one for one in server.complaints)
     with served(file) as server:  # which logs warnings only
         assert version(server) == "1" and server.complaints == []
+
+
+@pytest.mark.parametrize("options", [(), ("--workers", "2"), ("--reload",)])
+def test_serve_prints_its_address_once_into_a_log(options: tuple[str, ...], tmp_path: Path) -> None:
+    file = write(tmp_path / "server.py", SERVER.format(name="server", version="1"))
+    with HttpProcess(file, *options, port=free_port()) as server:
+        assert version(server) == "1"
+        if "--reload" in options:
+            write(file, SERVER.format(name="server", version="2"))
+            eventually(lambda: version(server) == "2", "the new version serves")
+        server.signal(signal.SIGTERM)
+        assert server.wait() == 0
+        lines = [line for line in server.stderr.splitlines() if "serves MCP" in line]
+        assert lines == [f"server serves MCP at http://127.0.0.1:{server.port}/mcp; Ctrl-C ends it."]
 
 
 def test_serve_prints_its_address_at_a_terminal() -> None:

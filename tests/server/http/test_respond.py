@@ -52,6 +52,22 @@ class TestJsonOrEvents:
             assert (answer.status, answer.headers["content-type"]) == (200, JSON)
             assert text_of(await answer.json()) == "hi"
 
+    async def test_no_cache_may_store_an_answer_whether_it_is_a_result_or_an_error(self) -> None:
+        async with workshop() as (_, site, _):
+            for message in (
+                modern("tools/list"),
+                modern("resources/read", uri="file:///nothing"),
+                modern("no/such/method"),
+            ):
+                answer = await site.post(message, modern_headers(message))
+                assert (answer.headers["content-type"], answer.headers["cache-control"]) == (JSON, "no-store")
+            refused = await site.post({"jsonrpc": "2.0"}, {"Host": "elsewhere.example"})
+            assert (refused.headers["content-type"], refused.headers["cache-control"]) == (JSON, "no-store")
+
+    async def test_a_document_that_is_no_message_may_be_stored(self) -> None:
+        async with workshop() as (_, site, _):
+            assert "cache-control" not in (await site.ask("GET", path="/health")).headers
+
     async def test_progress_that_nobody_asked_for_needs_no_stream(self) -> None:
         async with workshop() as (_, site, _):
             answer = await site.call("tell", count=5)

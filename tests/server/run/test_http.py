@@ -74,6 +74,13 @@ def test_the_announced_address_serves(inn: HttpProcess) -> None:
     assert answer["result"]["structuredContent"] == {"result": 3}
 
 
+def test_the_address_is_announced_for_a_given_port_too() -> None:
+    port = free_port()
+    with HttpProcess("", command=start({"port": port}), port=port) as server:
+        eventually(lambda: server.stderr, "the address is announced")
+        assert server.stderr == f"inn serves MCP at http://127.0.0.1:{port}/mcp; Ctrl-C ends it.\n"
+
+
 def test_responses_have_a_date_and_do_not_name_the_web_server(inn: HttpProcess) -> None:
     connection = inn.connect()
     connection.request("GET", "/health")
@@ -112,7 +119,8 @@ def test_the_program_continues_after_run_and_exits_with_code_0() -> None:
         eventually(health, "it serves")
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=PATIENCE)
-    assert (process.returncode, out, err) == (0, "after\n", "")
+    assert (process.returncode, out) == (0, "after\n")
+    assert err == f"inn serves MCP at http://127.0.0.1:{port}/mcp; Ctrl-C ends it.\n"
 
 
 def test_a_port_that_is_taken_is_one_line_and_exit_code_1() -> None:
@@ -217,7 +225,8 @@ def test_http_is_served_at_a_unix_socket(tmp_path: Path) -> None:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=PATIENCE)
-    assert (process.returncode, err) == (0, "")
+    assert process.returncode == 0
+    assert err == f"inn serves MCP at /mcp of the socket {path}; Ctrl-C ends it.\n"
     assert not path.exists()
 
 

@@ -83,6 +83,14 @@ def test_head_and_body_are_sent_together(connection: socket.socket) -> None:
     assert echoed(body) == (1, "hello")
 
 
+@pytest.mark.parametrize("more", [[], ["connection: close"], ["mcp-protocol-version: nonsense"]])
+def test_no_cache_may_store_a_message(connection: socket.socket, more: list[str]) -> None:
+    connection.sendall(call(1, "hello", *more))
+    with connection.makefile("rb", buffering=0) as stream:
+        _, headers, _ = answer(stream)
+    assert (headers["cache-control"], headers["content-type"]) == ("no-store", "application/json")
+
+
 def test_pipelined_requests_are_answered_in_order(connection: socket.socket) -> None:
     connection.sendall(b"".join(call(number, f"text {number}") for number in range(20)))
     with connection.makefile("rb", buffering=0) as stream:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dovetail.cli.exit_status import OK
 from dovetail.cli.options.load_server import ServerSource, add_source_arguments, check_file, serve_source
+from dovetail.cli.options.telemetry import add_telemetry, start_telemetry
 from dovetail.cli.parser import UsageError
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def configure_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--unix", metavar="PATH", help="serve at a Unix socket; with --http, HTTP at that socket")
     add_grace(parser, "calls")
     add_store(parser)
+    add_telemetry(parser)
     parser.add_argument("--reload", action="store_true", help="replace the server when a file changes; sessions go on")
     add_reload_dir(parser)
     parser.add_argument("--log-level", choices=LOG_LEVELS, default="info", help="level of the log on stderr")
@@ -48,6 +50,13 @@ def add_http_arguments(parser: argparse.ArgumentParser) -> None:
     )
     http.add_argument(
         "--allow-origin", action="append", metavar="ORIGIN", help="accept requests from web pages of this origin"
+    )
+    http.add_argument(
+        "--trusted-proxy",
+        action="append",
+        metavar="ADDRESS",
+        help="a proxy whose X-Forwarded-For names the client: an address, a network, or unix (default: any on this"
+        " machine)",
     )
 
 
@@ -93,6 +102,8 @@ def run_serve(options: argparse.Namespace) -> int:
     log_to_stderr(options.log_level)
 
     def serve_with(server: Server) -> None:
+        if options.telemetry:
+            server.use(start_telemetry(options.workers), outermost=True)
         server.run(grace=options.grace, **transport)
 
     serve_source(source, options.after_dashes, serve_with)
@@ -151,12 +162,15 @@ def _words(options: argparse.Namespace, path: str) -> list[str]:
         if (value := getattr(options, name)) is not None:
             words += [f"--{name}", str(value)]
     words += ["--tasks", options.tasks] if options.tasks else []
+    words += ["--telemetry"] if options.telemetry else []
     words += ["--stateless"] if options.stateless else []
     words += ["--json-response"] if options.json_response else []
     for host in options.allow_host or ():
         words += ["--allow-host", host]
     for origin in options.allow_origin or ():
         words += ["--allow-origin", origin]
+    for proxy in options.trusted_proxy or ():
+        words += ["--trusted-proxy", proxy]
     return [*words, "--", *options.after_dashes]
 
 
@@ -171,6 +185,7 @@ def http_options(options: argparse.Namespace) -> dict[str, Any]:
         "json_response": options.json_response,
         "allowed_hosts": options.allow_host,
         "allowed_origins": options.allow_origin,
+        "trusted_proxies": options.trusted_proxy,
     }
     return {name: value for name, value in given.items() if value is not None}
 

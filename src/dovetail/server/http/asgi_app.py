@@ -14,7 +14,7 @@ from dovetail.protocol.request_guard import Refusal, RequestGuard
 from dovetail.runtime.serve import STORE_FAILED
 from dovetail.storage.contract import Store, StoreError
 from dovetail.transports.http.server.asgi import ClientGone, Receive, Scope, Send
-from dovetail.transports.http.server.response import WRITE_JSON, HttpResponse
+from dovetail.transports.http.server.response import WRITE_MESSAGE, HttpResponse
 from dovetail.wire import codec
 
 from .access_log import REQUEST_ID, AccessLogEntry
@@ -98,7 +98,7 @@ class AsgiApp:
             return
         path: str = scope["path"]
         # Taken out of the scope, which it refers to: left there, each request would be a reference cycle.
-        response = HttpResponse(send, scope.pop(WRITE_JSON, None))
+        response = HttpResponse(send, scope.pop(WRITE_MESSAGE, None))
         entry = AccessLogEntry()
         try:
             route = self._routes.get(path)
@@ -273,7 +273,7 @@ async def _respond_to_failure(
         return
     logger.error("%s", description, exc_info=problem)
     if not response.started:
-        await response.json(500, codec.failure(None, INTERNAL_ERROR, "Internal error", null_id=True))
+        await response.message(500, codec.failure(None, INTERNAL_ERROR, "Internal error", null_id=True))
 
 
 async def _refuse_websocket(refusal: Refusal, scope: Scope, receive: Receive, send: Send) -> None:

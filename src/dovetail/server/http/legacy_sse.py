@@ -191,7 +191,9 @@ class LegacySse:
             channel = None
         if channel is not None and isinstance(message, Invalid) and message.code == PARSE_ERROR:
             null_id = channel.runner is not None and channel.runner.null_id
-            await request.response.json(400, codec.failure(message.id, message.code, message.message, null_id=null_id))
+            await request.response.message(
+                400, codec.failure(message.id, message.code, message.message, null_id=null_id)
+            )
             return
         caller = request.caller
         scopes, until = (None, None) if caller is None else (caller.scopes, caller.valid_until)

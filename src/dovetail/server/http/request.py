@@ -76,7 +76,7 @@ class HttpRequest:
             self.response.add_header(name, value)
         named = REVISIONS.get(self.headers.get(VERSION_KEY, b"").decode("latin-1"), ASSUMED)
         body = codec.failure(id, refusal.code, refusal.message, refusal.data, null_id=named.null_id)
-        await self.response.json(refusal.status, body)
+        await self.response.message(refusal.status, body)
 
     def watch(self, on_gone: Callable[[], None]) -> asyncio.Task[None]:
         """Call back when the client closes the connection; cancel the task to stop watching."""

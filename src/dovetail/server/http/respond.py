@@ -90,7 +90,7 @@ class Responder:
                 status = 503
                 request.response.add_header(b"retry-after", b"1")
         if answer is not None and (inline is None or inline.writer is None) and (accepts_json or status != 200):
-            await request.response.json(status, answer)
+            await request.response.message(status, answer)
         elif inline is not None:
             inline.write_events()
             stream.finish(answer)

@@ -350,7 +350,7 @@ class HttpRouter:
             await session.connection.close()
         answer = stream.sole_answer()
         assert answer is not None  # a handshake is always answered
-        await request.response.json(200, answer)
+        await request.response.message(200, answer)
 
     async def _in_session(
         self, request: HttpRequest, session: HttpSession, message: Message | list[Message], terms: Terms

@@ -64,7 +64,7 @@ def listening(
             sockets = [opened.enter_context(contextlib.closing(one)) for one in handover.open_sockets()]
             if uds is None and not handover.again:
                 _warn_if_reachable(core, host, settings)
-            tell = _announcement(core, sockets[0], uds, settings.path, always=port == 0)
+            tell = _announcement(core, sockets[0], uds, settings.path)
             core.replaces_another = handover.again
             yield settings, host, sockets, lambda: _report_started(handover, tell)
         return
@@ -77,7 +77,7 @@ def listening(
                 bound.enter_context(contextlib.closing(one))
             if uds is None:
                 _warn_if_reachable(core, host, settings)
-            yield settings, host, sockets, _announcement(core, sockets[0], uds, settings.path, always=port == 0)
+            yield settings, host, sockets, _announcement(core, sockets[0], uds, settings.path)
 
 
 def _report_started(handover: Handover, announce: Callable[[], None]) -> None:
@@ -122,16 +122,13 @@ def _is_unspecified(host: str) -> bool:
         return False
 
 
-def _announcement(
-    core: ServerCore, sock: socket.socket, uds: str | None, path: str, *, always: bool
-) -> Callable[[], None]:
-    """A function that writes the server's address to stderr: at a terminal, and where the system chose the port."""
+def _announcement(core: ServerCore, sock: socket.socket, uds: str | None, path: str) -> Callable[[], None]:
+    """A function that writes the address of the server to stderr, at a terminal or not: logs keep it too."""
 
     def announce() -> None:
         with contextlib.suppress(OSError, AttributeError, ValueError):  # stderr may be closed
-            if always or sys.stderr.isatty():
-                sys.stderr.write(f"{core.info.name} serves MCP at {where}; Ctrl-C ends it.\n")
-                sys.stderr.flush()
+            sys.stderr.write(f"{core.info.name} serves MCP at {where}; Ctrl-C ends it.\n")
+            sys.stderr.flush()
 
     if uds is not None:
         where = f"{path} of the socket {os.fspath(uds)}"

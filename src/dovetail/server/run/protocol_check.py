@@ -16,7 +16,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from dovetail.transports.http.server.asgi import Receive, Scope, Send
-from dovetail.transports.http.server.response import WRITE_JSON
+from dovetail.transports.http.server.response import WRITE_MESSAGE
 
 from .write_watch import WriteWatch
 
@@ -146,7 +146,7 @@ class _Connection:
         message = await receive()
         self.bodies.append((message["body"], message["more_body"]))
         self.headers = list(scope["headers"])
-        write = scope.pop(WRITE_JSON, None)
+        write = scope.pop(WRITE_MESSAGE, None)
         if write is None or not write(200, b"[]"):
             await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
             await send({"type": "http.response.body", "body": b"[]"})

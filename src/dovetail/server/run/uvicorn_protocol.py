@@ -1,8 +1,8 @@
 """uvicorn's HTTP/1.1 protocol (on httptools) with fewer writes, strict framing and limits.
 
 uvicorn hands the head and the body of a response to the transport one after the other, and uvloop sends each at once:
-two system calls, which are the most expensive part of a short response. Here they are sent together, and a complete
-JSON response does not even become two ASGI messages.
+two system calls, which are the most expensive part of a short response. Here they are sent together, and a
+JSON-RPC message does not even become two ASGI messages.
 
 httptools reads no body after a head with `Upgrade`, and reports trailers as if they were headers; `BoundedHttp` mends
 both. `protocol_check` verifies at start that the parts of uvicorn that are used here still behave as they must.
@@ -17,7 +17,7 @@ from typing import Any
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from dovetail.transports.http.server.response import WRITE_JSON
+from dovetail.transports.http.server.response import MESSAGE_FIELDS, WRITE_MESSAGE
 
 from . import connection_limits
 from .bounded_connection import BoundedConnection
@@ -26,6 +26,7 @@ from .connection_limits import is_body_header
 _BODY, _BEGINS = -2, -1
 
 _ABOUT_UPGRADES = frozenset({b"upgrade", b"http2-settings"})
+_MESSAGE_HEAD = b"content-length: %d\r\n" + MESSAGE_FIELDS + b"\r\n"
 _INVALID = "Invalid HTTP request received."
 
 
@@ -101,7 +102,7 @@ class BoundedHttp(BoundedConnection, HttpToolsProtocol):
         cycle.keep_alive = False
         self.transport.peer_is_sending = True
         scope: Any = cycle.scope
-        scope[WRITE_JSON] = partial(write_response, cycle)
+        scope[WRITE_MESSAGE] = partial(write_response, cycle)
         if scope["http_version"] != "1.1":
             self._adapt_to_version(cycle)
 
@@ -262,7 +263,7 @@ class Http10Sender:
 
 
 def write_response(cycle: RequestResponseCycle, status: int, body: bytes) -> bool:
-    """Write a complete JSON response, or return False where uvicorn must write it (close, backpressure, HEAD)."""
+    """Write a JSON-RPC message as the response, or return False where uvicorn must (close, backpressure, HEAD)."""
     if (
         cycle.response_started
         or cycle.disconnected
@@ -274,7 +275,7 @@ def write_response(cycle: RequestResponseCycle, status: int, body: bytes) -> boo
         return False
     cycle.response_started = cycle.response_complete = True
     cycle.waiting_for_100_continue = False
-    head = b"content-length: %d\r\ncontent-type: application/json\r\n\r\n" % len(body)
+    head = _MESSAGE_HEAD % len(body)
     # Sent at the end of the turn, as everything is: if sent at once, each turn of the loop would serve fewer requests.
     cycle.transport.write(b"".join((STATUS_LINE[status], _default_headers.text(cycle.default_headers), head, body)))
     cycle.message_event.set()

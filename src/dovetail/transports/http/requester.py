@@ -239,8 +239,8 @@ async def read_error(answer: ClientResponse, url: str, id: Id | None, limit: int
                 problem.status = status
             return problem
     words = _words("", message.message.encode()) if isinstance(message, Failure) else _words(kind, body)
-    text = _error_text(url, status, words, answer.headers.get("retry-after"))
-    return HttpStatus(text, status, url, retry_after(answer))
+    advice = _advice(status, answer.headers.get("retry-after"))
+    return HttpStatus(_reason(url, status, words), status, url, retry_after(answer), advice=advice)
 
 
 def unexpected_content(answer: ClientResponse, url: str) -> InvalidAnswer:
@@ -268,7 +268,7 @@ def _words(kind: str, body: bytes) -> str:
     return text if len(text) <= 200 else text[:200] + "..."
 
 
-def _error_text(url: str, status: int, words: str, retry_after: str | None) -> str:
+def _reason(url: str, status: int, words: str) -> str:
     from http import HTTPStatus
 
     try:
@@ -278,9 +278,13 @@ def _error_text(url: str, status: int, words: str, retry_after: str | None) -> s
     text = f"{url} answered {status}{name}"
     if words and words != name.strip():
         text += f": {words}"
+    return text
+
+
+def _advice(status: int, retry_after: str | None) -> str:
     check = _CHECK.get(status)
     if check is None and 300 <= status < 400:
         check = "it redirects, which only 307 and 308 may"
     if retry_after is not None and retry_after.isdigit():
         check = f"{check or 'it has too much to do'}, try again in {retry_after[:9]} s"
-    return f"{text} ({check})" if check else text
+    return check or ""

@@ -28,6 +28,13 @@ async def test_a_json_value_is_whole_and_says_how_long_it_is() -> None:
     assert sent[1] == {"type": "http.response.body", "body": b"{}"}
 
 
+async def test_a_message_is_stored_by_no_cache() -> None:
+    sent = Sent()
+    await HttpResponse(sent).message(200, b"{}")
+    assert sent.headers[b"cache-control"] == b"no-store"
+    assert sent.headers[b"content-type"] == b"application/json"
+
+
 async def test_words_are_utf8() -> None:
     sent = Sent()
     await HttpResponse(sent).text(404, "größe")

@@ -2,36 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from .asgi import RawHeaders, Send
 
-JSON = (b"content-type", b"application/json")
-_TEXT = (b"content-type", b"text/plain; charset=utf-8")
-_HTML = (b"content-type", b"text/html; charset=utf-8")
+_JSON: RawHeaders = [(b"content-type", b"application/json")]
+_MESSAGE: RawHeaders = [(b"cache-control", b"no-store"), *_JSON]
+"""The headers of a message: it may be for one caller only, and HTTP caches look at headers, not at `cacheScope`."""
+_TEXT: RawHeaders = [(b"content-type", b"text/plain; charset=utf-8")]
+_HTML: RawHeaders = [(b"content-type", b"text/html; charset=utf-8")]
 _EVENTS: RawHeaders = [
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache, no-transform"),
     (b"x-accel-buffering", b"no"),
 ]
 
+MESSAGE_FIELDS = b"".join(b"%b: %b\r\n" % field for field in _MESSAGE)
+"""The header fields of a message besides its length, as they are sent."""
 
-WRITE_JSON = "dovetail.write_json"
-"""Key in the scope, where the HTTP server can write a JSON response with one call instead of two ASGI messages."""
+WRITE_MESSAGE = "dovetail.write_message"
+"""Key in the scope, where the HTTP server can write a JSON-RPC message with one call instead of two ASGI messages."""
 
-WriteJson: TypeAlias = Callable[[int, bytes], bool]
+WriteMessage: TypeAlias = Callable[[int, bytes], bool]
 """Takes status and body; True if they were written."""
 
 
 class HttpResponse:
     """Writes one response; `gone` says that the client does not read any more."""
 
-    __slots__ = ("_headers", "_send", "_write_json", "gone", "leaving", "started", "status")
+    __slots__ = ("_headers", "_send", "_write_message", "gone", "leaving", "started", "status")
 
-    def __init__(self, send: Send, write_json: WriteJson | None = None) -> None:
+    def __init__(self, send: Send, write_message: WriteMessage | None = None) -> None:
         self._send = send
-        self._write_json = write_json
+        self._write_message = write_message
         self._headers: RawHeaders | None = None
         self.started = False
         self.gone = False
@@ -50,13 +54,17 @@ class HttpResponse:
             self._headers = []
         self._headers.append((name, value))
 
-    async def json(self, status: int, body: bytes) -> None:
-        """Answer with one JSON value."""
-        write = self._write_json
+    async def message(self, status: int, body: bytes) -> None:
+        """Answer with one JSON-RPC message, or a batch, which no cache may store."""
+        write = self._write_message
         if write is not None and self._headers is None and not self.gone and write(status, body):
             self.started, self.status = True, status
         else:
-            await self._whole(status, body, JSON)
+            await self._whole(status, body, _MESSAGE)
+
+    async def json(self, status: int, body: bytes) -> None:
+        """Answer with a JSON document."""
+        await self._whole(status, body, _JSON)
 
     async def text(self, status: int, text: str) -> None:
         """Answer with plain text."""
@@ -68,7 +76,7 @@ class HttpResponse:
 
     async def empty(self, status: int) -> None:
         """Answer without a body."""
-        await self._whole(status, b"", None)
+        await self._whole(status, b"", ())
 
     async def begin_events(self) -> None:
         """Begin a stream of events."""
@@ -83,11 +91,9 @@ class HttpResponse:
         """End a stream of events."""
         await self._write({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _whole(self, status: int, body: bytes, kind: tuple[bytes, bytes] | None) -> None:
+    async def _whole(self, status: int, body: bytes, fields: Iterable[tuple[bytes, bytes]]) -> None:
         self.started, self.status = True, status
-        headers = [(b"content-length", b"%d" % len(body)), *(self._headers or ())]
-        if kind is not None:
-            headers.append(kind)
+        headers = [(b"content-length", b"%d" % len(body)), *(self._headers or ()), *fields]
         if self.gone:
             return
         try:
