@@ -1,7 +1,9 @@
 """What is told of errors of a peer's."""
 
-from dovetail.auth.errors import MAX_TEXT, AuthorizationFailed, Denied, printable
-from dovetail.protocol.errors import DovetailError
+import pytest
+
+from dovetail.auth.errors import MAX_TEXT, AuthorizationFailed, Denied, LoginNeeded, printable, with_credentials_advice
+from dovetail.protocol.errors import ConnectionLost, DovetailError, HttpStatus
 
 
 def test_a_refusal_says_what_the_server_said() -> None:
@@ -13,6 +15,19 @@ def test_a_refusal_says_what_the_server_said() -> None:
 
 def test_a_refusal_without_words() -> None:
     assert str(Denied("access_denied")) == "The authorization server refused: access_denied"
+
+
+@pytest.mark.parametrize(
+    "problem", [HttpStatus("a refused", 401, "http://a", advice="use auth="), LoginNeeded("a refused", "use auth=")]
+)
+def test_advice_about_credentials_can_be_replaced(problem: DovetailError) -> None:
+    assert "use auth=" in str(problem)
+    assert with_credentials_advice(problem, "set `headers`") == "a refused (set `headers`)"
+
+
+@pytest.mark.parametrize("problem", [HttpStatus("busy", 503, "http://a", advice="wait"), ConnectionLost("gone")])
+def test_other_advice_stays(problem: DovetailError) -> None:
+    assert with_credentials_advice(problem, "set `headers`") == str(problem)
 
 
 def test_a_text_of_a_peer_cannot_drive_a_terminal() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dovetail import Client, InvalidAnswer, LocalError
-from dovetail.client.listing import MAX_WARNINGS, load_page
+from dovetail.client.listing import MAX_MISSING, MAX_SENTENCE, MAX_WARNINGS, MissingServers, load_page
 from dovetail.protocol.revisions import REVISIONS
 from tests.support.scripted import Error, Scripted, legacy, modern, welcome
 
@@ -83,6 +83,45 @@ class TestMalformedItems:
         monkeypatch.setattr(type(revision), "load_result", lambda *args: calls.append(args) or real(*args))
         load_page(revision, "tools/list", {"tools": [GOOD["tools"]] * 100}, calls.append)
         assert len(calls) == 1
+
+
+def missing(**reasons: str) -> dict[str, Any]:
+    """The `_meta` of a list of a gateway."""
+    return {"dovetail/servers": {key: {"status": "unavailable", "reason": why} for key, why in reasons.items()}}
+
+
+class TestMissingServers:
+    async def test_a_server_is_reported_once_for_each_reason(self, caplog: pytest.LogCaptureFixture):
+        meta = missing(web="it is down", shop="it is full")
+        server = Scripted(initialize=welcome(capabilities=EVERYTHING), ping={})
+        for field, (method, _) in LISTS.items():
+            server.answers[method] = lambda _, field=field: {field: [], "_meta": meta}
+        async with Client(server) as client:
+            for _, name in LISTS.values():
+                await getattr(client, name)()
+            assert [record.getMessage() for record in caplog.records] == [
+                "The server 'web' behind the gateway is unavailable: it is down",
+                "The server 'shop' behind the gateway is unavailable: it is full",
+            ]
+            caplog.clear()
+            meta = missing(web="it is slow", shop="it is full")
+            await client.prompts()
+            await client.tools()
+        assert caplog.messages == ["The server 'web' behind the gateway is unavailable: it is slow"]
+
+    def test_a_server_that_fails_again_is_reported_again(self):
+        servers = MissingServers()
+        assert len(servers.unreported(missing(web="down", shop="down"))) == 2
+        assert servers.unreported(missing(shop="down")) == []
+        assert len(servers.unreported(missing(web="down", shop="down"))) == 1
+        assert servers.unreported(None) == []
+        assert len(servers.unreported(missing(web="down", shop="down"))) == 2
+
+    def test_what_is_remembered_is_bounded(self):
+        servers = MissingServers()
+        told = servers.unreported(missing(**{f"{n:05}" * 1000: "x" * 5000 for n in range(MAX_MISSING + 5)}))
+        assert len(told) == MAX_MISSING + 5 and max(map(len, told)) == MAX_SENTENCE
+        assert len(vars(servers)["_reported"]) == MAX_MISSING
 
 
 class TestNotOffered:

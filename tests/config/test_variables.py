@@ -39,7 +39,7 @@ def test_filled_in(text: str, filled: str) -> None:
     ("text", "words"),
     [
         ("${NOBODY}", "NOBODY is not set"),
-        ("a ${env:NOBODY} b", "NOBODY is not set"),
+        ("a ${env:NOBODY} b", r"\$\{env:NOBODY\} has no value: set the environment variable NOBODY"),
         ("${command:pick}", "only VS Code"),
         ("${config:a.b}", "only VS Code"),
         ("${workspaceFolder:other}", "only one workspace"),

@@ -179,14 +179,14 @@ class TestErrors:
 class TestMissingServers:
     def test_each_has_a_sentence(self) -> None:
         meta = {"dovetail/servers": {"web": {"status": "unavailable", "reason": "it is down"}, "odd": 3}}
-        assert missing_servers(meta) == [
-            "The server 'web' behind the gateway is unavailable: it is down",
-            "The server 'odd' behind the gateway is unavailable: the gateway does not say why",
-        ]
+        assert missing_servers(meta) == {
+            "web": "The server 'web' behind the gateway is unavailable: it is down",
+            "odd": "The server 'odd' behind the gateway is unavailable: the gateway does not say why",
+        }
 
     @pytest.mark.parametrize("meta", [None, {}, {"dovetail/servers": []}])
     def test_other_lists_have_none(self, meta: dict[str, Any] | None) -> None:
-        assert missing_servers(meta) == []
+        assert missing_servers(meta) == {}
 
 
 def _json(result: object) -> Any:

@@ -13,7 +13,7 @@ DovetailError
 
 from __future__ import annotations
 
-from dovetail.protocol.errors import DovetailError
+from dovetail.protocol.errors import DovetailError, HttpStatus
 
 MAX_TEXT = 300
 """The most characters of a peer's text in an error message."""
@@ -42,6 +42,11 @@ class Denied(AuthorizationFailed):
 class LoginNeeded(AuthorizationFailed):
     """The server requires a login, and no user can be asked to log in; the message says what to do."""
 
+    def __init__(self, reason: str, advice: str = "") -> None:
+        super().__init__(f"{reason}: {advice}" if advice else reason)
+        self.reason = reason
+        """What happened, without the advice, which is for clients in code and on the command line."""
+
 
 class LoginNotOffered(AuthorizationFailed):
     """The server has no authorization server that could issue a token."""
@@ -57,6 +62,16 @@ class TokenRefused(AuthorizationFailed):
 
 class UnknownKey(TokenRefused):
     """A token is signed with an unknown key."""
+
+
+def with_credentials_advice(problem: BaseException, advice: str) -> str:
+    """The text of an error, with this advice where a server wants credentials.
+
+    The advice in the text itself names parameters and options of clients, which a gateway does not have.
+    """
+    if isinstance(problem, LoginNeeded) or (isinstance(problem, HttpStatus) and problem.status == 401):
+        return f"{problem.reason} ({advice})"
+    return str(problem)
 
 
 def printable(text: str) -> str:

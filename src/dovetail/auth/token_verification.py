@@ -103,8 +103,9 @@ class TokenTable:
     """Fixed tokens, for development; only their digests are stored."""
 
     def __init__(self, tokens: Mapping[str, Principal]) -> None:
-        if not all(tokens):
-            raise LocalError("A token must not be empty")
+        for token, principal in tokens.items():
+            if not token.strip():
+                raise LocalError(f"The token of {principal.subject!r} is empty")
         self._known = {_digest(token): principal for token, principal in tokens.items()}
 
     def check(self, token: str) -> Principal:

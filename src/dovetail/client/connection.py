@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
@@ -23,14 +24,14 @@ from dovetail.protocol.errors import (
 from dovetail.protocol.extension import Extensions
 from dovetail.protocol.revisions.revision import Revision
 from dovetail.runtime.pending_requests import OnProgress
-from dovetail.types.base import SERVERS_META, PageResult
+from dovetail.types.base import PageResult
 from dovetail.types.client_features import InputRequired
 from dovetail.types.serialization import Value
 from dovetail.types.tasks import TASKS_EXTENSION, CreatedTask, CreateTaskResult
 from dovetail.types.tools import CallToolResult, ListToolsResult, Tool
 
 from .call_results import convert_data, load_call_result, taken_as_option
-from .listing import ListLimits, load_page, load_result, offers, read_pages
+from .listing import MISSING_SERVERS_LOGGER, ListLimits, MissingServers, load_page, load_result, offers, read_pages
 from .logs import LogDelivery, logger
 from .mrtr import MAX_ROUNDS, InputRounds, supports_input_required
 from .negotiator import ConnectOptions
@@ -82,6 +83,7 @@ class ClientConnection:
         self._extensions = extensions
         self._logs = logs
         self._list_limits = list_limits
+        self._missing_servers = MissingServers()
         self._max_timeout: float | None = None
         self._max_rounds = MAX_ROUNDS
         self._strict = False
@@ -362,17 +364,17 @@ class ClientConnection:
 
         async def request(params: dict[str, Any]) -> PageResult:
             page = await self._request_typed(method, params, kind, load=load)
-            if page.meta and SERVERS_META in page.meta:
-                from dovetail.protocol.bridge import missing_servers
-
-                for problem in missing_servers(page.meta):
-                    self._warn_of_list(problem)
+            for problem in self._missing_servers.unreported(page.meta):
+                self._warn_of_missing(problem)
             return page
 
         return await read_pages(method, field, request, self._list_limits)
 
     def _warn_of_list(self, problem: str) -> None:
         logger.warning("%s", problem)
+
+    def _warn_of_missing(self, problem: str) -> None:
+        logging.getLogger(MISSING_SERVERS_LOGGER).warning("%s", problem)
 
     def _connected(self) -> Supervisor:
         if self._supervisor is None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol, cast
 
 import msgspec
 
 from dovetail.protocol.errors import InvalidAnswer, LocalError, NotFound, RemoteError
 from dovetail.protocol.revisions.revision import Revision
+from dovetail.types.base import SERVERS_META
+from dovetail.types.bounded_dict import BoundedDict
 from dovetail.types.capabilities import ServerCapabilities
 from dovetail.types.serialization import Value
 
@@ -17,6 +19,15 @@ MAX_ITEMS = 50_000
 MAX_LIST_BYTES = 32_000_000
 MAX_WARNINGS = 10
 """Items of one page that are left out with a warning each; of the others only the number is told."""
+
+MAX_MISSING = 1000
+"""Servers behind a gateway that are remembered as missing."""
+
+MAX_SENTENCE = 1000
+"""The most characters of a sentence about one of them."""
+
+MISSING_SERVERS_LOGGER = "dovetail.missing_servers"
+"""The logger of warnings about them; `dovetail call` holds these back while they explain nothing."""
 
 _FIELDS = {
     "tools/list": ("tools", "tool"),
@@ -48,6 +59,32 @@ class Page(Protocol):
     def next_cursor(self) -> str | None:
         """The cursor of the next page."""
         ...
+
+
+class MissingServers:
+    """The servers behind a gateway that are missing from its lists, each reported once for each reason."""
+
+    def __init__(self) -> None:
+        self._reported: BoundedDict[str, str] = BoundedDict(MAX_MISSING)
+
+    def unreported(self, meta: Mapping[str, Any] | None) -> list[str]:
+        """The sentences about servers in the `_meta` of a list that were not reported yet.
+
+        A server that this list no longer names is back: it is reported again if it fails once more.
+        """
+        if not self._reported and (not meta or SERVERS_META not in meta):
+            return []
+        from dovetail.protocol.bridge import missing_servers
+
+        missing = {server[:MAX_SENTENCE]: sentence[:MAX_SENTENCE] for server, sentence in missing_servers(meta).items()}
+        for server in [server for server in self._reported if server not in missing]:
+            del self._reported[server]
+        unreported: list[str] = []
+        for server, sentence in missing.items():
+            if self._reported.get(server) != sentence:
+                self._reported.set_and_refresh(server, sentence)
+                unreported.append(sentence)
+        return unreported
 
 
 async def read_pages(

@@ -67,15 +67,17 @@ def _value(whole: str, inner: str, around: VariableScope) -> str:
             reason = _REFUSED.get(kind, "nobody here knows what that is")
             raise UnresolvedVariable(f"{whole} cannot be filled in: {reason}")
         inner = rest
-    return _variable(whole, inner, around.environ)
+    return _variable(whole, inner, around.environ, in_env=bool(sign and kind == "env"))
 
 
-def _variable(whole: str, inner: str, environ: Mapping[str, str]) -> str:
+def _variable(whole: str, inner: str, environ: Mapping[str, str], *, in_env: bool) -> str:
     name, sign, default = inner.partition(":-")
     if not _NAME.fullmatch(name):
         raise UnresolvedVariable(f"{whole} names no variable")
     value = environ.get(name, default if sign else None)
     if value is None:
+        if in_env:  # `${env:…}` has no default in the programs that it comes from, and often is a secret
+            raise UnresolvedVariable(f"{whole} has no value: set the environment variable {name}")
         raise UnresolvedVariable(
             f"the environment variable {name} is not set; set it, or give a default: ${{{name}:-…}}"
         )

@@ -263,14 +263,14 @@ def translate_error(problem: RemoteError | OutcomeUnknown, method: str, target: 
     return ProtocolError(problem.code, problem.message, problem.data)
 
 
-def missing_servers(meta: Mapping[str, Any] | None) -> list[str]:
-    """A sentence for each server that a gateway says is missing from a list."""
+def missing_servers(meta: Mapping[str, Any] | None) -> dict[str, str]:
+    """A sentence for each server, by its name, that a gateway says is missing from a list."""
     told = (meta or {}).get(SERVERS_META)
     if not isinstance(told, dict):
-        return []
-    sentences: list[str] = []
+        return {}
+    sentences: dict[str, str] = {}
     for server, about in cast("dict[str, Any]", told).items():
         fields = cast("dict[str, Any]", about) if isinstance(about, dict) else {}
         status, reason = fields.get("status", "unavailable"), fields.get("reason", "the gateway does not say why")
-        sentences.append(f"The server {server!r} behind the gateway is {status}: {reason}")
+        sentences[server] = f"The server {server!r} behind the gateway is {status}: {reason}"
     return sentences

@@ -143,8 +143,12 @@ class ConnectionLost(DovetailError):
 class HttpStatus(ConnectionLost):
     """An HTTP response with an error status and no JSON-RPC message."""
 
-    def __init__(self, message: str, status: int, url: str, retry_after: float | None = None) -> None:
-        super().__init__(message)
+    def __init__(
+        self, reason: str, status: int, url: str, retry_after: float | None = None, *, advice: str = ""
+    ) -> None:
+        super().__init__(f"{reason} ({advice})" if advice else reason)
+        self.reason = reason
+        """What happened, without the advice, which is for clients in code and on the command line."""
         self.status = status
         self.url = url
         self.retry_after = retry_after

@@ -153,6 +153,7 @@ class TestNobodyThere:
             with pytest.raises(LoginNeeded) as caught:
                 await Client(server.url).open()
             assert f"`dovetail login {server.url}`" in str(caught.value)
+            assert caught.value.reason == f"{server.url} wants a login, and nobody is there to log in"
             assert "auth=" in str(caught.value)
             assert [asked.path for asked in server.asked] == ["/mcp"]
             assert user.kept == []
@@ -179,6 +180,7 @@ class TestNobodyThere:
         text = str(caught.value)
         assert text.startswith(f"{site.url} answered 401 Unauthorized: ")
         assert "Atlassian credentials" in text
+        assert "Atlassian credentials" in caught.value.reason and "auth=" not in caught.value.reason
         assert "dovetail login" not in text
         assert text.endswith(
             "(it wants credentials: give a token with auth= or a header with headers=, "
@@ -304,5 +306,7 @@ class TestAccounts:
         user.sits_down()
         async with Rotating() as server:
             server.card = {"registration_endpoint": None}
-            with pytest.raises(LoginNeeded, match="--client-id"):
+            with pytest.raises(LoginNeeded, match="--client-id") as caught:
                 await Client(server.url).open()
+            assert caught.value.reason.startswith(f"{server.url} wants credentials, and no login there is possible")
+            assert "auth=" not in caught.value.reason

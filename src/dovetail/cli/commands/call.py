@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+import contextlib
+import logging
+from typing import TYPE_CHECKING, Any, Self
 
 from dovetail.cli import output
 from dovetail.cli.load.options import add_load_options, check_load_options
@@ -51,7 +53,7 @@ def run_call(options: argparse.Namespace) -> int:
     options.always_asks = options.detach
     options.observed = observed = ObservedTask(options)
     try:
-        return run_with_client(options, _call)
+        return run_with_client(options, _call_and_explain)
     except KeyboardInterrupt:
         if (report := observed.interrupted()) is not None:
             raise report from None
@@ -72,6 +74,49 @@ async def _call(client: Client, options: argparse.Namespace, display: ProgressDi
         return await detach(client, options, arguments, display)
     await _call_once(client, options, arguments, display)
     return None
+
+
+class _HeldWarnings(logging.Filter):
+    """Holds back what is logged to one logger during a block; `release` logs it after all."""
+
+    def __init__(self, logger: str) -> None:
+        super().__init__()
+        self._logger = logging.getLogger(logger)
+        self._held: list[logging.LogRecord] = []
+
+    def __enter__(self) -> Self:
+        self._logger.addFilter(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._logger.removeFilter(self)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Keep a record; it is not logged now."""
+        self._held.append(record)
+        return False
+
+    def release(self) -> None:
+        """Log what was held back, and hold nothing back from now on."""
+        self._logger.removeFilter(self)
+        for record in self._held:
+            self._logger.handle(record)
+
+
+async def _call_and_explain(client: Client, options: argparse.Namespace, display: ProgressDisplay) -> int | None:
+    """Call the tool; if it is not there, warn of the servers behind a gateway that are missing, as one may have it."""
+    from dovetail.client.listing import MISSING_SERVERS_LOGGER
+    from dovetail.protocol.errors import DovetailError, NotFound
+
+    with _HeldWarnings(MISSING_SERVERS_LOGGER) as held:
+        try:
+            return await _call(client, options, display)
+        except NotFound:
+            # A handler of a tool that is there raises it too.
+            with contextlib.suppress(DovetailError):
+                if all(tool.name != options.tool for tool in await client.tools()):
+                    held.release()
+            raise
 
 
 async def _call_once(

@@ -67,9 +67,9 @@ class AutoLogin:
             return False  # its response says what it wants, and a token can be given
         except ClientNeeded as problem:
             raise LoginNeeded(
-                f"{url} wants credentials, and no login there is possible without a client_id ({problem}): "
+                f"{url} wants credentials, and no login there is possible without a client_id ({problem})",
                 f"give a token with auth=, on the command line with --token-env, "
-                f"or a client_id with `dovetail login {url} --client-id …`"
+                f"or a client_id with `dovetail login {url} --client-id …`",
             ) from problem
 
     async def _offers_login(self, url: str) -> bool:
@@ -144,6 +144,6 @@ def _names_metadata(headers: Mapping[str, str]) -> bool:
 def _login_needed(url: str, account: str = "") -> LoginNeeded:
     words = f"dovetail login {url}" + (f" --account {account}" if account else "")
     return LoginNeeded(
-        f"{url} wants a login, and nobody is there to log in: do so once with `{words}`, or give a token with auth=, "
-        f"on the command line with --token-env"
+        f"{url} wants a login, and nobody is there to log in",
+        f"do so once with `{words}`, or give a token with auth=, on the command line with --token-env",
     )

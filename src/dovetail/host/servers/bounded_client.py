@@ -108,6 +108,9 @@ class BoundedClient(Client):
     def _warn_of_list(self, problem: str) -> None:
         self._on_problem(problem)
 
+    def _warn_of_missing(self, problem: str) -> None:
+        self._on_problem(problem)
+
 
 class _Never(RetryPolicy):
     """Learns of no tool that it may be called twice."""
