@@ -66,6 +66,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "remove": ("dovetail remove files",),
     "enable": ("dovetail enable files", "dovetail enable forge --ask"),
     "disable": ("dovetail disable files",),
+    "approve": ("dovetail approve mcp.json", "dovetail approve mcp.json files --yes"),
     "import": ("dovetail import", "dovetail import claude-desktop cursor --yes"),
     "lock": ("dovetail lock", "dovetail lock --check --yes"),
     "audit": ("dovetail audit show --since 12h --server files", "dovetail audit verify"),

@@ -42,6 +42,7 @@ COMMANDS = {
     "remove": "remove a server from a configuration file",
     "enable": "enable a server of a configuration file and ask for the inputs it needs",
     "disable": "disable a server of a configuration file",
+    "approve": "approve the launches of the servers of a configuration file, which a gateway or a host then starts",
     "import": "import servers from the configuration files of other programs",
     "lock": "write a lockfile of what the configured servers offer, or check them against it",
     "audit": "show, verify or export the audit log",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,9 +10,9 @@ import msgspec
 
 from dovetail.cli.chat.ui.colours import Part
 from dovetail.cli.chat.ui.contract import ChatUI, Interrupted
-from dovetail.cli.chat.views.rendering import as_json, command_line, exact, indented, one_line, quoted, rule, wrapped
+from dovetail.cli.chat.views.launches import launch_description, launch_verb
+from dovetail.cli.chat.views.rendering import as_json, exact, indented, one_line, quoted, rule, wrapped
 from dovetail.cli.terminal.terminal import InputClosed
-from dovetail.config.launch_spec import LaunchSpec
 from dovetail.policy.approval_questions import (
     CallQuestion,
     DefinitionQuestion,
@@ -27,7 +26,6 @@ from dovetail.policy.approval_questions import (
     SamplingQuestion,
     Yes,
 )
-from dovetail.policy.launch import has_same_words, short_digest
 from dovetail.protocol.errors import LocalError
 from dovetail.runtime.thread_pool import run_in_thread
 
@@ -38,8 +36,6 @@ _YES = {"y": "once", "s": "this session", "a": "always"}
 _NO = {"n": "no", "w": "no, because…"}
 _PAUSE = 0.02
 """Seconds in which pending output can appear before the question."""
-_INPUT = re.compile(r"(\$\{input:[^{}]*\})")
-_SCHEME = re.compile(r"\s*(?:(?:bearer|basic|token)\s+)?", re.IGNORECASE)
 _ROOM = 6
 """Lines of a description shown at first."""
 
@@ -245,79 +241,3 @@ def _state_of(question: DefinitionQuestion) -> str:
 
 def _limits(question: SamplingQuestion) -> Part:
     return ("dim", f"  at most {question.params.max_tokens} tokens")
-
-
-def launch_verb(spec: LaunchSpec) -> str:
-    """A command is "started", an address "reached"."""
-    return "started" if spec.kind == "stdio" else "reached"
-
-
-def launch_description(question: LaunchQuestion) -> list[Part]:
-    """The full launch specification, and the previously approved one if it differs."""
-    lines: list[Part] = [("dim", f"  from {one_line(question.origin)}")]
-    lines += launch_lines(question.spec)
-    if question.before is not None:
-        for change in question.changes:
-            lines.append(("bad", f"  ! {one_line(change)}"))
-        if not has_same_words(question.before, question.spec):
-            lines.append(("bad", "  This has changed. Previously approved:"))
-            lines += _dimmed(question.before)
-    return lines
-
-
-def launch_lines(spec: LaunchSpec) -> list[Part]:
-    """The launch specification line by line, never truncated."""
-    if spec.kind == "stdio":
-        lines: list[Part] = [("strong", "  command:"), f"  {command_line(spec.command)}"]
-        if spec.cwd:
-            lines.append(f"  in the folder {one_line(spec.cwd)}")
-        if spec.program is not None:
-            lines.append(f"  program: {one_line(spec.program)}")
-        lines += [f"  file: {one_line(path)} ({short_digest(digest)})" for path, digest in spec.files.items()]
-    else:
-        lines = [
-            ("strong", f"  {spec.kind} address, at the host {host_of(spec.url or '')}:"),
-            f"  {one_line(spec.url or '')}",
-        ]
-    lines += [f"  {name}={value}" for name, value in _shown(spec.env)]
-    lines += [f"  {name}: {value}" for name, value in _shown(spec.headers)]
-    return lines + [f"  ${{input:{name}}} defaults to {value}" for name, value in _shown(spec.defaults)]
-
-
-def host_of(url: str) -> str:
-    """The host of a URL, without misleading parts around it."""
-    from urllib.parse import urlsplit
-
-    try:
-        return one_line(urlsplit(url).hostname or "?")
-    except ValueError:
-        return "?"
-
-
-def _dimmed(spec: LaunchSpec) -> list[Part]:
-    return [("dim", line if isinstance(line, str) else line[1]) for line in launch_lines(spec)]
-
-
-def _shown(values: dict[str, str]) -> list[tuple[str, str]]:
-    """(name, value) pairs, with secrets redacted; what decides which code runs is never hidden."""
-    return [(one_line(name), one_line(_shown_value(name, value))) for name, value in sorted(values.items())]
-
-
-def _shown_value(name: str, value: str) -> str:
-    from dovetail.policy.launch import steers_programs
-    from dovetail.text.redact import REDACTED, is_secret, redact_text
-
-    if steers_programs(name):
-        return value
-    parts = _INPUT.split(value)
-    if len(parts) == 1:
-        return REDACTED if is_secret(name) else redact_text(value)
-    # The inputs are shown, and a scheme such as Bearer: a user must see whose secret a server is given.
-    return "".join(
-        part
-        if _INPUT.fullmatch(part) or _SCHEME.fullmatch(part)
-        else REDACTED
-        if is_secret(name)
-        else redact_text(part)
-        for part in parts
-    )

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from dovetail.cli.exit_status import OK
+from dovetail.cli.options.telemetry import add_telemetry, start_telemetry
 from dovetail.cli.parser import UsageError
 
 from .serve import LOG_LEVELS, absolute_store, add_grace, add_http_arguments, http_options, log_to_stderr
@@ -20,8 +21,8 @@ def configure_gateway(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trust",
         action="store_true",
-        help="approve the launches of the files as they are now; without it only those that you have approved before "
-        "are started",
+        help="approve the launches of the files as they are now; without it only those that you have approved with "
+        "`dovetail approve` are started",
     )
     parser.add_argument(
         "--store",
@@ -33,6 +34,7 @@ def configure_gateway(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="rules in TOML that decide on every call; `policy` of the configuration file by default",
     )
+    add_telemetry(parser)
     add_grace(parser, "calls")
     parser.add_argument("--log-level", choices=LOG_LEVELS, default="info", help="level of the log on stderr")
     add_http_arguments(parser)
@@ -49,6 +51,8 @@ def run_gateway(options: argparse.Namespace) -> int:
         raise UsageError("--stdio serves one client without HTTP: leave out the options of HTTP")
     log_to_stderr(options.log_level)
     rules: dict[str, Any] = {} if options.policy is None else {"policy": options.policy}
+    if options.telemetry:
+        rules["middleware"] = [start_telemetry(options.workers)]
     gateway = Gateway.from_config(*options.file, trust=options.trust, **rules)
     if options.stdio:
         gateway.run("stdio", grace=options.grace)

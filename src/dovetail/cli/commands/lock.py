@@ -75,7 +75,8 @@ def _entries(config: Config, options: argparse.Namespace) -> list[ServerEntry]:
         text = "\n".join(f"  {entry.key}: {_launch(entry)} ({entry.origin})" for entry in unapproved)
         raise CommandFailed(
             "refused",
-            f"These servers were not approved yet:\n{text}\nApprove them in `dovetail host`, or start them with --yes",
+            f"These servers were not approved yet:\n{text}\n"
+            "Approve them with `dovetail approve FILE`, or start them with --yes",
         )
     return wanted
 
