@@ -7,12 +7,16 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from dovetail import Audit, Client, Gateway, LocalError, RemoteError, StaticTokens
+from dovetail import Audit, Client, Gateway, LocalError, RemoteError, Server, StaticTokens
 from dovetail.auth import jwt
 from dovetail.gateway import AccountSettings, Credentials, ServerSettings
 from dovetail.policy import read_records
+from dovetail.server.session import ServerCall
+from dovetail.server.tasks.task_call import NoSink
+from dovetail.wire.jsonrpc import Request
 from tests.gateway.account_scene import KEY, account_scene
 from tests.gateway.test_credentials import ERAS, METHODS, make_server
 from tests.support.http import listening, serving, url_of
@@ -446,3 +450,31 @@ class TestSettings:
         )
         assert "hush" not in repr(settings)
         assert "whisper" not in repr(settings)
+
+
+async def test_what_a_local_client_is_listed_is_listed_for_no_caller_who_is_not_known() -> None:
+    """Work that goes on without the token of its request has no caller either, and the listing was kept for both."""
+    server = Server("wiki")
+
+    @server.tool
+    def secret() -> str:
+        return "of the user who runs the gateway"
+
+    async with serving(server.asgi()) as url:
+        gateway = Gateway(
+            {"wiki": f"{url}/mcp"},
+            auth=StaticTokens({"token": "ann"}),
+            settings={"wiki": ServerSettings(credentials=Credentials(type="user-account"))},
+        )
+        core = gateway._state.view("")
+        async with Client(gateway, timeout=10, revision=ASKING[0]) as client:
+            for _ in range(2):  # the first time it is not known yet that all clients can share a connection
+                assert [tool.name for tool in await client.tools()] == ["wiki__secret"]
+            (session,) = core._sessions
+            assert session.lifecycle.terms is not None
+            terms = msgspec.structs.replace(session.lifecycle.terms, principal="ann")
+            listing = await core.listing(ServerCall(Request("1", "tools/list", {}), terms, NoSink(), None, session))
+            assert list(listing.catalogue.tools) == []
+            assert "without authentication" in listing.missing["wiki"]["reason"]
+            assert [tool.name for tool in await client.tools()] == ["wiki__secret"]
+        await gateway.close()

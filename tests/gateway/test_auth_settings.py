@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dovetail import Client, Gateway, LocalError, RemoteError
+from dovetail import Client, Gateway, LocalError, RemoteError, StaticTokens
 from dovetail.gateway.settings import AccountSettings, AuthSettings, Credentials, GatewaySettings, read_settings
 from dovetail.protocol.errors import HttpStatus
 from tests.gateway.gateway_process import GatewayProcess, configuration, odd
@@ -84,6 +84,29 @@ def test_a_secret_that_is_not_known_is_named_and_its_file(secret: str, message: 
     with pytest.raises(LocalError, match=message) as raised:
         Gateway.from_config(file)
     assert str(file) in str(raised.value)
+
+
+@pytest.mark.parametrize("value", ["", "  "])
+def test_an_empty_token_names_the_file_and_the_user(
+    value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANN_TOKEN", value)
+    auth = {"type": "static", "tokens": {"ann": "${env:ANN_TOKEN}"}}
+    file = configuration(tmp_path, {}, auth=auth)
+    with pytest.raises(LocalError) as raised:
+        Gateway.from_config(file)
+    assert str(raised.value) == f"{file}, gateway: auth: the token of ann is empty - at `$.auth`"
+    with pytest.raises(LocalError, match="The token of 'ann' is empty"):
+        StaticTokens({value: "ann"})
+
+
+def test_a_secret_in_an_environment_variable_that_is_not_set_says_to_set_it(tmp_path: Path) -> None:
+    auth = {"type": "static", "tokens": {"ann": "${env:NOT_THERE_AT_ALL}"}}
+    file = configuration(tmp_path, {}, auth=auth)
+    with pytest.raises(LocalError) as raised:
+        Gateway.from_config(file)
+    problem = "${env:NOT_THERE_AT_ALL} has no value: set the environment variable NOT_THERE_AT_ALL"
+    assert str(raised.value) == f"{file}, gateway: {problem}"
 
 
 def test_secrets_do_not_stand_in_the_text_of_settings() -> None:

@@ -172,3 +172,12 @@ def test_a_uri_names_the_server_before_its_second_colon() -> None:
     assert named_server("gateway:a%3Ab:c://x", ["a", "a:b"]) == "a:b"
     assert named_server("gateway:none:c://x", ["a"]) is None
     assert named_server("c://x", ["a"]) is None
+
+
+def test_the_owners_of_a_uri_are_all_servers_that_have_it_and_each_is_shown_with_a_uri_of_its_own() -> None:
+    joined = catalogue(a=offers(uris=("n://1",)), b=offers(uris=("n://1",)), c=offers(templates=("t://{x}",)))
+    assert joined.owners_of("n://1") == [("a", "n://1"), ("b", "n://1")]
+    assert [joined.shown_uri(*owner) for owner in joined.owners_of("n://1")] == ["gateway:a:n://1", "gateway:b:n://1"]
+    assert joined.owners_of("gateway:b:n://1") == [("b", "n://1")]
+    assert joined.owners_of("t://1") == [("c", "t://1")]
+    assert joined.owners_of("gateway:d:n://1") == joined.owners_of("n://2") == []

@@ -12,15 +12,19 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dovetail import Client, Gateway, RemoteError
 from dovetail.config.reader import read_config
+from dovetail.gateway import Profile
 from dovetail.policy.approvals import Approvals
 from dovetail.policy.launch_files import resolve_launch
-from dovetail.protocol.errors import LocalError
+from dovetail.protocol.errors import DovetailError, LocalError
+from tests.cli.invoke import dovetail
 from tests.gateway.gateway_process import ODD, GatewayProcess, Subscribed, call, client_of, configuration, names, odd
 from tests.gateway.test_metrics import parse, sample
 from tests.support.raw import alive, children, eventually
@@ -31,6 +35,53 @@ ALL = ("pid", "echo", "wait")
 
 def of(*keys: str) -> set[str]:
     return {f"{key}__{name}" for key in keys for name in ALL}
+
+
+RULES = """
+[[rules]]
+verdict = "deny"
+tool = "{tool}"
+
+[[rules]]
+verdict = "allow"
+tool = "*"
+"""
+
+
+class Announced(Subscribed):
+    """The trace of a client, which also counts the changes of lists that it is told of."""
+
+    changes = 0
+
+    def __call__(self, direction: str, data: bytes) -> None:
+        super().__call__(direction, data)
+        self.changes += b"/list_changed" in data and b"listChanged" not in data
+
+
+async def until(client: Client, is_so: Callable[[set[str], dict[str, Any]], bool]) -> None:
+    """Ask for the tools until the list, and what it says of servers that are missing, are such."""
+    async with asyncio.timeout(60):
+        while not is_so(*await names(client)):
+            await asyncio.sleep(0.05)
+
+
+async def until_outcome(client: Client, text: str) -> None:
+    """Call a tool until the outcome, which is the error if there is one, begins in this way."""
+    async with asyncio.timeout(60):
+        outcome = ""
+        while not outcome.startswith(text):
+            try:
+                outcome = await call(client, "a__echo", text="called")
+            except RemoteError as problem:
+                outcome = str(problem)
+            await asyncio.sleep(0.05)
+
+
+def status_of(gateway: GatewayProcess, path: str) -> int:
+    """The status of a request without contents."""
+    connection = gateway.connect()
+    connection.request("POST", path, "{}", {"content-type": "application/json"})
+    return connection.getresponse().status
 
 
 def approve(file: Path, *keys: str) -> None:
@@ -51,11 +102,36 @@ class TestApprovals:
                 tools, missing = await names(client)
                 assert tools == set()
                 assert "its launch was not approved" in missing["a"]["reason"]
-                with pytest.raises(
-                    RemoteError, match=r"approve it in `dovetail host`, or start the gateway with --trust"
-                ):
+                with pytest.raises(RemoteError, match=rf"approve it with `dovetail approve {tmp_path}/mcp\.json a`"):
                     await call(client, "a__echo", text="x")
             assert gateway.servers == []
+
+    def test_at_the_start_one_warning_names_the_servers_that_were_not_approved_and_the_command(
+        self, tmp_path: Path
+    ) -> None:
+        servers = {"a": odd("works"), "b": odd("works"), "c": odd("works"), "off": {**odd("works"), "disabled": True}}
+        file = configuration(tmp_path, servers)
+        approve(file, "b")
+        with GatewayProcess(file, trust=False) as gateway:
+            (warning,) = [line for line in gateway.complaints if "not approved" in line]
+            assert "'a', 'c' were not approved" in warning
+            assert f"`dovetail approve {file} a c`" in warning
+        with GatewayProcess(file) as gateway:
+            assert "approve" not in gateway.stderr
+
+    async def test_a_running_gateway_takes_an_approval_over(self, tmp_path: Path) -> None:
+        file = configuration(tmp_path, {"a": odd("works")})
+        with GatewayProcess(file) as gateway:
+            async with client_of(gateway) as client:
+                configuration(tmp_path, {"a": odd("works"), "b": odd("works")})
+                await until(client, lambda _, missing: "b" in missing)
+                command = re.search(r"`dovetail (approve .*?)`", (await names(client))[1]["b"]["reason"])
+                assert command is not None
+                done = await asyncio.to_thread(
+                    dovetail, *command[1].split(), "--yes", XDG_CONFIG_HOME=str(tmp_path / "user")
+                )
+                assert done.code == 0 and "Approved: b." in done.out
+                await until(client, lambda tools, _: tools == of("a", "b"))
 
     async def test_a_launch_that_was_approved_is_started(self, tmp_path: Path) -> None:
         file = configuration(tmp_path, {"a": odd("works"), "b": odd("works")})
@@ -149,7 +225,238 @@ class TestHotReload:
                 assert await call(client, "a__pid") == pid
 
 
+class TestSettingsOfTheGateway:
+    """The `gateway` object of the file, while the gateway runs."""
+
+    @pytest.mark.parametrize("revision", [OLD, NEW])
+    async def test_a_changed_profile_is_announced_to_its_clients_only_and_connections_stay(
+        self, revision: str, tmp_path: Path
+    ) -> None:
+        servers = {"a": odd("works"), "b": odd("works")}
+        file = configuration(tmp_path, servers, profiles={"some": {"tools": ["a__*"]}, "other": {"servers": ["b"]}})
+        with GatewayProcess(file) as gateway:
+            announced = {"": Announced(revision), "some": Announced(revision), "other": Announced(revision)}
+            async with (
+                client_of(gateway, revision=revision, trace=announced[""]) as everything,
+                client_of(gateway, "/mcp/profile/other", revision=revision, trace=announced["other"]) as other,
+                client_of(gateway, "/mcp/profile/some", revision=revision, trace=announced["some"]) as some,
+            ):
+                pid = await call(everything, "a__pid")
+                streams = [client.watch(tools=True) for client in (everything, other, some)]
+                waiting = [asyncio.ensure_future(anext(stream)) for stream in streams]
+                for client, name in ((everything, ""), (other, "other"), (some, "some")):
+                    await announced[name].wait(client)
+                configuration(tmp_path, servers, profiles={"some": {"servers": ["b"]}, "other": {"servers": ["b"]}})
+                await waiting[-1]
+                assert (await names(some))[0] == of("b")
+                assert await call(some, "b__echo", text="x") == "x"
+                with pytest.raises(RemoteError, match="Unknown tool: a__pid"):
+                    await call(some, "a__pid")
+                assert await call(everything, "a__pid") == pid
+                assert (await names(other))[0] == of("b")
+                assert announced["some"].changes > 0
+                assert announced[""].changes == announced["other"].changes == 0
+                for task, stream in zip(waiting, streams, strict=True):
+                    task.cancel()
+                    await asyncio.gather(task, return_exceptions=True)
+                    await stream.aclose()
+
+    async def test_a_new_profile_is_served_and_one_that_is_removed_is_not_found(self, tmp_path: Path) -> None:
+        servers = {"a": odd("works"), "b": odd("works")}
+        file = configuration(tmp_path, servers, profiles={"old": {"servers": ["a"]}})
+        with GatewayProcess(file) as gateway:
+            socket = gateway.url.replace("http", "ws") + "/mcp/profile/old/ws"
+            async with (
+                client_of(gateway, revision=OLD) as client,
+                client_of(gateway, "/mcp/profile/old", revision=OLD) as former,
+                Client(socket, timeout=5) as connected,
+            ):
+                pid = await call(client, "a__pid")
+                assert (await names(former))[0] == (await names(connected))[0] == of("a")
+                configuration(tmp_path, servers, profiles={"new": {"servers": ["b"]}})
+                async with asyncio.timeout(30):
+                    while status_of(gateway, "/mcp/profile/old") != 404:
+                        await asyncio.sleep(0.05)
+                async with client_of(gateway, "/mcp/profile/new") as fresh:
+                    assert (await names(fresh))[0] == of("b")
+                for gone in (former, connected):
+                    with pytest.raises(DovetailError):
+                        await call(gone, "a__echo", text="x")
+                assert await call(client, "a__pid") == pid
+
+    async def test_instructions_and_the_limit_of_search_are_taken_over(self, tmp_path: Path) -> None:
+        file = configuration(tmp_path, {"a": odd("works")}, instructions="Before.")
+        with GatewayProcess(file) as gateway:
+            async with client_of(gateway, revision=OLD) as client:
+                changes = client.watch(tools=True)
+                waiting = asyncio.ensure_future(anext(changes))
+                pid = await call(client, "a__pid")
+                configuration(tmp_path, {"a": odd("works")}, instructions="After.", searchAbove={"tools": 1})
+                await waiting
+                assert "search_tools" in (await names(client))[0]
+                assert await call(client, "a__pid") == pid
+                await changes.aclose()
+            async with client_of(gateway) as client:
+                assert (client.instructions or "").startswith("After.")
+
+    async def test_inline_rules_are_taken_over(self, tmp_path: Path) -> None:
+        deny = {"rules": [{"verdict": "deny", "tool": "pid"}, {"verdict": "allow", "tool": "*"}]}
+        file = configuration(tmp_path, {"a": odd("works")})
+        with GatewayProcess(file) as gateway:
+            async with client_of(gateway, revision=OLD) as client:
+                pid = await call(client, "a__pid")
+                configuration(tmp_path, {"a": odd("works")}, policy=deny)
+                await until(client, lambda tools, _: tools == of("a") - {"a__pid"})
+                with pytest.raises(RemoteError, match="policy of the gateway does not allow it"):
+                    await call(client, "a__pid")
+                configuration(tmp_path, {"a": odd("works")})
+                await until(client, lambda tools, _: tools == of("a"))
+                assert await call(client, "a__pid") == pid
+
+    @pytest.mark.parametrize("where", ["file", "option"])
+    async def test_a_policy_file_is_read_again_and_a_broken_one_changes_nothing(
+        self, where: str, tmp_path: Path
+    ) -> None:
+        rules = tmp_path / "rules.toml"
+        rules.write_text(RULES.format(tool="pid"))
+        inside = {"policy": "rules.toml"} if where == "file" else {}
+        options = [] if where == "file" else ["--policy", str(rules)]
+        file = configuration(tmp_path, {"a": odd("works")}, **inside)
+        with GatewayProcess(file, *options) as gateway:
+            async with client_of(gateway) as client:
+                assert (await names(client))[0] == of("a") - {"a__pid"}
+                rules.write_text(RULES.format(tool="wait"))
+                await until(client, lambda tools, _: tools == of("a") - {"a__wait"})
+                rules.write_text("[[rules]]\nverdict = 'perhaps'\n")
+                eventually(lambda: "perhaps" in gateway.stderr, "the gateway warns")
+                assert (await names(client))[0] == of("a") - {"a__wait"}
+                rules.write_text(RULES.format(tool="echo"))
+                await until(client, lambda tools, _: tools == of("a") - {"a__echo"})
+                assert gateway.stderr.count("perhaps") == 1
+                assert "rules.toml:2" in gateway.stderr
+
+    async def test_the_rate_limit_is_taken_over(self, tmp_path: Path) -> None:
+        file = configuration(tmp_path, {"a": odd("works")})
+        with GatewayProcess(file) as gateway:
+            async with client_of(gateway) as client:
+                configuration(tmp_path, {"a": odd("works")}, rateLimit=0.001, burst=2)
+                await until_outcome(client, "Too many requests")
+                configuration(tmp_path, {"a": odd("works")}, rateLimit=1000)
+                await until_outcome(client, "called")
+
+    def test_what_counts_from_the_next_start_is_named_in_the_log(self, tmp_path: Path) -> None:
+        file = configuration(tmp_path, {"a": odd("works")}, name="team")
+        with GatewayProcess(file) as gateway:
+            gateway.get("/status")
+            configuration(tmp_path, {"a": odd("works")}, name="other", audit="audit.jsonl", groupClaims=["teams"])
+            told = "`name` and `audit` and `groupClaims` changed, which takes effect when the gateway is started again"
+            eventually(lambda: told in gateway.stderr, "the gateway says what waits")
+            assert json.loads(gateway.get("/status"))["gateway"] == "team"
+            assert not (tmp_path / "audit.jsonl").exists()
+            # Back to what counts anyway, with another change that is seen: nothing to say.
+            configuration(tmp_path, {"a": odd("works")}, name="team", title="New")
+            eventually(lambda: "`title` changed" in gateway.stderr, "the gateway says what waits")
+            assert "`name` and `title`" not in gateway.stderr
+
+    async def test_a_broken_object_keeps_the_settings_from_before_with_one_warning(self, tmp_path: Path) -> None:
+        profiles = {"some": {"tools": ["a__echo"]}}
+        file = configuration(tmp_path, {"a": odd("works")}, profiles=profiles)
+        with GatewayProcess(file) as gateway:
+            async with client_of(gateway, "/mcp/profile/some") as client, client_of(gateway) as everything:
+                assert (await names(client))[0] == {"a__echo"}
+                servers = {"a": odd("works"), "b": {"command": "no-such-program"}}
+                wrong = {"profiles": {"some": {"tool": ["*"]}}, "instructions": "New."}
+                configuration(tmp_path, servers, **wrong)
+                await until(everything, lambda _, missing: "b" in missing)
+                assert (await names(client))[0] == {"a__echo"}
+                configuration(tmp_path, {"a": odd("works")}, **wrong)
+                await until(everything, lambda _, missing: "b" not in missing)
+                assert gateway.stderr.count("unknown field `tool`") == 1
+                kept = f"The settings of the gateway from before still count: {file}, gateway: unknown field `tool`"
+                assert f"{kept} - at `$.profiles[...]`; did you mean `tools`?" in gateway.stderr
+
+    async def test_a_broken_file_is_warned_about_once(self, tmp_path: Path) -> None:
+        file = configuration(tmp_path, {"a": odd("works")}, instructions="Before.")
+        with GatewayProcess(file) as gateway:
+            async with client_of(gateway) as client:
+                await names(client)
+                file.write_text('{"mcpServers": {')
+                eventually(lambda: "what the file said before still counts" in gateway.stderr, "the gateway warns")
+                configuration(tmp_path, {"a": odd("works"), "b": odd("works")})
+                await until(client, lambda _, missing: "b" in missing)
+                assert len([line for line in gateway.complaints if "still count" in line]) == 1
+
+    async def test_what_was_given_in_code_stays(self, tmp_path: Path) -> None:
+        rules = {"rules": [{"verdict": "deny", "tool": "pid"}, {"verdict": "allow", "tool": "*"}]}
+        file = configuration(tmp_path, {"a": odd("works")}, instructions="Before.")
+        gateway = Gateway.from_config(file, trust=True, policy=rules, rate_limit=1000, audit=None)
+        try:
+            async with Client(gateway, timeout=30) as client:
+                given = {"policy": {"rules": [{"verdict": "deny", "tool": "*"}]}, "rateLimit": 0.001, "audit": "log"}
+                profiles = {"new": {"servers": ["a"]}}
+                configuration(tmp_path, {"a": odd("works")}, **given, profiles=profiles)
+                async with asyncio.timeout(30):
+                    while not gateway._state.has_view("profile/new"):
+                        await asyncio.sleep(0.05)
+                assert (await names(client))[0] == of("a") - {"a__pid"}
+                for _ in range(3):
+                    assert await call(client, "a__echo", text="x") == "x"
+        finally:
+            await gateway.close()
+
+    def test_a_profile_with_a_server_that_does_not_exist_is_named_in_the_log(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        servers = {"wiki": odd("works"), "off": {**odd("works"), "disabled": True}}
+        profiles = {"all": {"servers": ["*", "w*", "no*"]}, "readers": {"servers": ["wikki", "wiki", "off"]}}
+        Gateway.from_config(configuration(tmp_path, servers, profiles=profiles), trust=True)
+        text = "the profile 'readers' names the server 'wikki', which does not exist; did you mean 'wiki'?"
+        assert [text in record.message for record in caplog.records] == [True]
+        caplog.clear()
+        Gateway({"wiki": "python wiki.py"}, profiles={"readers": Profile(servers=("wikki",))})
+        assert text in caplog.text
+
+
 class TestViews:
+    @pytest.mark.parametrize("path", ["io.github.x%2Fy", "io.github.x/y", "io%2Egithub.x%2fy"])
+    @pytest.mark.parametrize("revision", [OLD, NEW])
+    async def test_a_server_with_a_slash_in_its_name_has_a_view(self, revision: str, path: str, tmp_path: Path) -> None:
+        servers = {"io.github.x/y": odd("works"), "io.github.x": odd("hang-calls"), "b/ws": odd("works")}
+        with GatewayProcess(configuration(tmp_path, servers)) as gateway:
+            async with client_of(gateway, f"/mcp/server/{path}", revision=revision) as client:
+                assert await call(client, "echo", text="x") == "x"
+            async with client_of(gateway, "/mcp/server/b/ws", revision=revision) as client:
+                assert await call(client, "echo", text="x") == "x"
+            socket = gateway.url.replace("http", "ws")
+            async with Client(f"{socket}/mcp/server/{path}/ws", timeout=30, revision=revision) as client:
+                assert await call(client, "echo", text="x") == "x"
+            wrong = ["io.github.x%2Fy/z", "io.github.x/", "y", "io.github.x%252Fy", "%2Fy"]
+            assert [status_of(gateway, f"/mcp/server/{one}") for one in wrong] == [404, 400, 404, 404, 404]
+
+    @pytest.mark.parametrize(
+        ("path", "encoded"),
+        [
+            ("server/io.github.x%2Fy", "server/io.github.x%2Fy"),
+            ("server/io.github.x/y", "server/io.github.x/y"),
+            ("server/%40scope%2fname", "server/@scope%2Fname"),
+            ("profile/a%20b", "profile/a%20b"),
+        ],
+    )
+    def test_the_metadata_of_a_view_are_at_its_path_and_name_it(self, path: str, encoded: str, tmp_path: Path) -> None:
+        servers = {"io.github.x/y": odd("works"), "@scope/name": odd("works")}
+        auth = {"type": "jwt", "issuer": "https://auth.example.com", "audience": "https://tools.example.com/other"}
+        file = configuration(tmp_path, servers, auth=auth, profiles={"a b": {}})
+        with GatewayProcess(file) as gateway:
+            connection = gateway.connect()
+            connection.request("POST", f"/mcp/{path}", "{}", {"content-type": "application/json"})
+            refusal = connection.getresponse()
+            assert refusal.status == 401
+            url = f"{gateway.url}/.well-known/oauth-protected-resource/mcp/{encoded}"
+            assert f'resource_metadata="{url}"' in refusal.headers["www-authenticate"]
+            for form in (encoded, path):
+                document = json.loads(gateway.get(f"/.well-known/oauth-protected-resource/mcp/{form}"))
+                assert document["resource"] == f"{gateway.url}/mcp/{encoded}"
+
     async def test_one_server_has_its_own_names_at_a_path_of_its_own(self, tmp_path: Path) -> None:
         with GatewayProcess(configuration(tmp_path, {"a": odd("works"), "b": odd("works")})) as gateway:
             async with client_of(gateway, "/mcp/server/a") as client:

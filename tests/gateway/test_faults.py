@@ -101,6 +101,26 @@ class TestAHangingServer:
                 assert watch.seconds < QUICK
                 assert tools == OF_WORKS and "hangs" in missing
 
+    async def test_no_list_waits_for_the_attempts_to_connect_to_it_again(self, revision: str, tmp_path: Path) -> None:
+        servers = {"works": odd("works"), "hangs": odd("hang", listSeconds=4, connectSeconds=4)}
+        with GatewayProcess(configuration(tmp_path, servers)) as gateway:
+            async with client_of(gateway, revision=revision) as client:
+                await names(client)
+                async with asyncio.timeout(30):
+                    while gateway.status()["hangs"]["state"] != "failing":
+                        await asyncio.sleep(0.05)
+                before = set(gateway.servers)
+                attempts = set[int]()
+                async with asyncio.timeout(30):
+                    while len(attempts) < 2:
+                        watch = Stopwatch()
+                        tools, missing = await names(client)
+                        assert watch.seconds < QUICK
+                        assert tools == OF_WORKS
+                        assert missing["hangs"]["reason"]
+                        attempts |= set(gateway.servers) - before
+                        await asyncio.sleep(0.05)
+
     async def test_a_call_to_it_ends_at_its_deadline_and_names_it(self, revision: str, tmp_path: Path) -> None:
         servers = {"works": odd("works"), "hangs": odd("hang-calls", timeout=1)}
         with GatewayProcess(configuration(tmp_path, servers)) as gateway:

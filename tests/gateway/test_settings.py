@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from dovetail import Gateway
 from dovetail.gateway import Profile, ServerSettings
-from dovetail.gateway.settings import GatewaySettings, read_settings, server_settings
+from dovetail.gateway.settings import AT_START, LIVE, GatewaySettings, read_settings, server_settings
 from dovetail.protocol.errors import LocalError
 
 
@@ -30,7 +33,12 @@ def test_shared_stands_beside_the_launch_or_under_gateway(value: dict[str, Any])
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
-        ({"gateway": {"timeuot": 5}}, r"mcp\.json:3: .*timeuot"),
+        ({"gateway": {"timeuot": 5}}, r"^mcp\.json:3: unknown field `timeuot`; did you mean `timeout`\?$"),
+        ({"gateway": {"quick": 5}}, r"mcp\.json:3: unknown field `quick`; there are shared, timeout, .*credentials$"),
+        (
+            {"gateway": {"credentials": {"type": "user-account", "client_id": "x"}}},
+            r"mcp\.json:3: unknown field `client_id` - at `\$\.credentials`; did you mean `clientId`\?$",
+        ),
         ({"gateway": {"timeout": "5"}}, r"mcp\.json:3: Expected `float`, got `str` - at `\$\.timeout`"),
         ({"shared": "yes"}, r"mcp\.json:3: Expected `bool`, got `str` - at `\$\.shared`"),
         ({"gateway": 5}, r"mcp\.json:3: `gateway` must be an object"),
@@ -49,6 +57,39 @@ def test_the_settings_of_the_gateway_have_profiles() -> None:
     assert settings == GatewaySettings(
         name="team", title="Team", instructions="Ask.", profiles={"read": Profile(tools=("*__read_*",))}
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"profile": {}}, "unknown field `profile`; did you mean `profiles`?"),
+        ({"rate_limit": 1}, "unknown field `rate_limit`; did you mean `rateLimit`?"),
+        (
+            {"profiles": {"read": {"searchAbove": {"tool": 5}}}},
+            "unknown field `tool` - at `$.profiles[...].searchAbove`; did you mean `tools`?",
+        ),
+        ({"auth": {"type": "static", "token": {}}}, "unknown field `token` - at `$.auth`; did you mean `tokens`?"),
+        ({"rateLimit": 0}, "Expected `float` > 0.0 - at `$.rateLimit`"),
+        ({"burst": 0.5}, "Expected `float` >= 1.0 - at `$.burst`"),
+    ],
+)
+def test_a_wrong_setting_of_the_gateway_is_named(given: dict[str, Any], problem: str) -> None:
+    with pytest.raises(LocalError) as raised:
+        read_settings(GatewaySettings, given, "mcp.json, gateway")
+    assert str(raised.value) == f"mcp.json, gateway: {problem}"
+
+
+def test_a_wrong_setting_of_a_server_names_the_file_the_server_and_the_field_that_was_meant(tmp_path: Path) -> None:
+    file = tmp_path / "bad.json"
+    file.write_text('{"mcpServers": {\n  "wiki": {"command": "python", "gateway": {"timeot": 5}}}}')
+    with pytest.raises(LocalError) as raised:
+        Gateway.from_config(file, trust=True)
+    assert str(raised.value) == f"{file}:2, server 'wiki': unknown field `timeot`; did you mean `timeout`?"
+
+
+def test_every_setting_is_taken_over_at_once_or_at_the_next_start() -> None:
+    fields = [field.name for field in msgspec.structs.fields(GatewaySettings)]
+    assert sorted([*LIVE, *AT_START, "policy"]) == sorted(fields)
 
 
 def test_a_wrong_profile_is_named_with_its_place() -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dovetail import Client, Server
+from dovetail import Client, Gateway, Server
 from dovetail.protocol.errors import RemoteError
 
 ENVELOPE = "2026-07-28"
@@ -13,7 +13,7 @@ def nobody(_: Any) -> Any:
     raise AssertionError("the client was asked, and the test answers by itself")
 
 
-def asked(server: Server | str | list[str], revision: str = ENVELOPE, **options: Any) -> Client:
+def asked(server: Server | Gateway | str | list[str], revision: str = ENVELOPE, **options: Any) -> Client:
     """A client that says it can answer everything; the test does the answering."""
     given: dict[str, Any] = {"on_elicit": nobody, "on_sample": nobody, "roots": [], "sample_tools": True}
     return Client(server, revision=revision, **{**given, **options})

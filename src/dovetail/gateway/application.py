@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import MutableMapping
-from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote, unquote
 
 import msgspec
 
@@ -29,8 +29,20 @@ if TYPE_CHECKING:
 MAX_VIEWS = 1000
 """Views that are served at paths of their own."""
 
-_RESOURCE_METADATA = "/.well-known/oauth-protected-resource"
+_RESOURCE_METADATA = [".well-known", "oauth-protected-resource"]
 """Stands before the path of a view in the URL of its protected resource metadata (RFC 9728, section 3.1)."""
+
+_SAFE = "!$&'()*+,;=:@"
+"""Characters that a segment of a path may have as they are, besides letters, digits and `-._~` (RFC 3986, 3.3)."""
+
+
+class _Found(NamedTuple):
+    """A view, its path below the endpoint in the one form that it has in URLs, and what the request has around it."""
+
+    view: str
+    path: str
+    before: str
+    after: str
 
 
 class GatewayApp:
@@ -46,7 +58,9 @@ class GatewayApp:
         pages = {"/status": Page(self._status), "/metrics": Page(self._metrics)}
         pages |= account_pages(state, settings, lambda: self._main.store)
         self._main = AsgiApp(state.view(""), settings, bound_host, ephemeral=ephemeral, pages=pages)
-        self._views: dict[str, AsgiApp] = {}
+        self._views: dict[tuple[str, str], AsgiApp] = {}
+        """By view and path: a name with slashes has two paths."""
+        state.close_views.append(self._close_view)
         self._below = settings.path.rstrip("/") + "/"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -80,32 +94,60 @@ class GatewayApp:
 
     def _view_of(self, scope: Scope) -> AsgiApp | None:
         """The application of `/mcp/server/NAME` or `/mcp/profile/NAME`, made when it is first asked for."""
-        path: str = scope["path"]
-        root: str = scope.get("root_path", "")
-        path = path[len(root) :] if root and path.startswith(root) else path
-        if path.startswith(_RESOURCE_METADATA + self._below):
-            path = path.removeprefix(_RESOURCE_METADATA)
-        if not path.startswith(self._below):
-            return None
-        kind, _, rest = path[len(self._below) :].partition("/")
-        name = rest.partition("/")[0]
-        view = f"{kind}/{unquote(name)}"
-        if not name or not self._state.has_view(view):
-            return None
-        found = self._views.get(view)
+        found = self._find_view(scope)
         if found is None:
+            return None
+        view, path, before, after = found
+        app = self._views.get((view, path))
+        if app is None:
             if len(self._views) >= MAX_VIEWS:
                 return None
             resource = self._settings.resource
             settings = msgspec.structs.replace(
                 self._settings,
-                path=f"{self._below}{kind}/{name}",
-                resource=None if resource is None else f"{resource.rstrip('/')}/{kind}/{name}",
+                path=self._below + path,
+                resource=None if resource is None else f"{resource.rstrip('/')}/{path}",
                 health=None,
                 legacy_sse=False,
             )
-            found = self._views[view] = AsgiApp(self._state.view(view), settings, self._host, ephemeral=self._ephemeral)
-        return found
+            app = AsgiApp(self._state.view(view), settings, self._host, ephemeral=self._ephemeral)
+            self._views[view, path] = app
+        # As its application knows the path: encoded, so that a name with a slash is one segment in all URLs.
+        scope["path"] = before + self._below + path + after
+        return app
+
+    def _find_view(self, scope: Scope) -> _Found | None:
+        """The view that a path leads to, if there is one."""
+        path: str = scope["path"]
+        if self._below not in path:
+            return None  # the endpoint of all servers, without a closer look
+        root, segments = _segments(scope)
+        before = root
+        if segments[: len(_RESOURCE_METADATA)] == _RESOURCE_METADATA:
+            before = "/".join((root, *_RESOURCE_METADATA))
+            segments = segments[len(_RESOURCE_METADATA) :]
+        endpoint = [part for part in self._below.split("/") if part]
+        kind, *name = segments[len(endpoint) :] or [""]
+        if segments[: len(endpoint)] != endpoint or not name:
+            return None
+        after = ""
+        if scope["type"] == "websocket":
+            if name.pop() != "ws":
+                return None
+            after = "/ws"
+        # A name with slashes is one encoded segment, or as many segments as it has parts. No mixtures of both: each
+        # form has an application of its own, so that metadata name the URL that the client has.
+        if len(name) > 1 and any("/" in part for part in name):
+            return None
+        view = f"{kind}/{'/'.join(name)}"
+        if not any(name) or not self._state.has_view(view):
+            return None
+        return _Found(view, "/".join((kind, *(quote(part, safe=_SAFE) for part in name))), before, after)
+
+    async def _close_view(self, view: str) -> None:
+        """Close what serves a view that was removed; calls have the grace period to finish."""
+        gone = [key for key in self._views if key[0] == view]
+        await asyncio.gather(*(app.close() for app in [self._views.pop(key) for key in gone]))
 
     async def _status(self, request: HttpRequest) -> None:
         status = self._state.status()
@@ -117,3 +159,24 @@ class GatewayApp:
 
     async def _metrics(self, request: HttpRequest) -> None:
         await request.response.text(200, self._state.metrics_text())
+
+
+def _segments(scope: Scope) -> tuple[str, list[str]]:
+    """The root path of the application, and the segments of the path below it, each of them decoded by itself.
+
+    The decoded path does not tell a slash within a segment (%2F) from one between two of them. Where the ASGI server
+    does not say how the path was encoded, each slash is one between segments.
+    """
+    path: str = scope["path"]
+    root: str = scope.get("root_path", "").rstrip("/")
+    raw: bytes = scope.get("raw_path") or b""
+    segments = [unquote(part) for part in raw.partition(b"?")[0].decode("latin-1").split("/")]
+    if "/".join(segments) != path:
+        segments = path.split("/")
+    while len(segments) > 1 and segments[-1] == "":
+        segments.pop()
+    # Some ASGI servers have the root path in the path, others do not.
+    for number in range(1, len(segments)):
+        if "/".join(segments[:number]) == root:
+            return root, segments[number:]
+    return "", segments[1:]

@@ -135,17 +135,22 @@ class Catalogue:
 
     def owner_of(self, uri: str) -> tuple[str, str] | None:
         """The server of a URI that a client has sent, and the URI as that server knows it; None if it is not clear."""
+        owners = self.owners_of(uri)
+        return owners[0] if len(owners) == 1 else None
+
+    def owners_of(self, uri: str) -> list[tuple[str, str]]:
+        """The servers that have a URI which a client has sent, each with the URI as that server knows it."""
         if not self._prefixed:
-            return (self._parts[0].server, uri) if self._parts else None
+            return [(part.server, uri) for part in self._parts[:1]]
         if uri.startswith(URI_PREFIX):
             for part in self._parts:
                 start = _prefixed_uri(part.server, "")
                 if uri.startswith(start):
-                    return part.server, uri[len(start) :]
+                    return [(part.server, uri[len(start) :])]
         owners = self._resource_owners.get(uri) or self._template_owners.get(uri)
         if owners is None:
             owners = dict.fromkeys(server for server, template in self._templates() if template.match(uri) is not None)
-        return (next(iter(owners)), uri) if len(owners) == 1 else None
+        return [(server, uri) for server in owners]
 
     def owners_below(self, uri: str) -> list[str]:
         """The servers that have resources below a URI, as of a folder that a client subscribes to."""

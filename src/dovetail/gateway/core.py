@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from dovetail.protocol.errors import (
     INVALID_REQUEST,
@@ -41,9 +42,10 @@ from dovetail.wire import codec
 from dovetail.wire.jsonrpc import Notification, Request
 
 from .access_control.permissions import Subject
+from .access_control.quarantine import Held, held_back
 from .accounts.account_upstream import CONNECT_ACCOUNT, sign_in_tool
 from .catalogue import Catalogue, may_be_of, named_server
-from .errors import ServerUnavailable
+from .errors import AccountNeeded, ambiguous_uri, not_found_elsewhere
 from .forwarded_tool import ForwardedTool
 from .listings import Listing, Listings, SharedParts
 from .search_mode import Listed, finder_tools, needs_search
@@ -126,7 +128,8 @@ class GatewayCore(ServerCore):
         self._state = state
         if state is not None:
             self.make_application = state.make_application
-        self._listings = Listings(shared, self._named, prefixed=self._prefixed)
+        self._make_listings = functools.partial(Listings, shared, self._named, prefixed=self._prefixed)
+        self._listings = self._make_listings()
         self._pages_kept: BoundedDict[tuple[Any, ...], bytes] = BoundedDict(MAX_PAGES)
         for one in middleware:
             self.use(one, None)
@@ -136,6 +139,14 @@ class GatewayCore(ServerCore):
         """The servers of this view."""
         profile = self._settings.profile
         return {key: one for key, one in self._upstreams.items() if profile is None or profile.has_server(key)}
+
+    def use_settings(self, settings: ViewSettings) -> bool:
+        """Use other settings from now on; True if they make other lists, of which the clients are not told yet."""
+        before, self._settings = self._settings, settings
+        if (before.profile, before.search_above) == (settings.profile, settings.search_above):
+            return False
+        self._listings = self._make_listings()
+        return True
 
     def capabilities(self) -> ServerCapabilities:
         """Everything that servers may have: which of them do can change at any time."""
@@ -218,9 +229,32 @@ class GatewayCore(ServerCore):
         part, following = self.pager.page(method, [name for name, _ in items], params.cursor, self._page_size)
         result = make([item for _, item in items[part]])
         result.next_cursor, result.ttl_ms, result.cache_scope = following, 0, "private"
-        if listing.missing:
-            result.meta = {SERVERS_META: dict(listing.missing)}
+        if told := self._server_notices(call, listing):
+            result.meta = {SERVERS_META: told}
         return codec.encode(self.emit_result(call.terms.revision, method, result))
+
+    def _server_notices(self, call: ServerCall, listing: Listing) -> dict[str, Any]:
+        """The servers whose part of a list is missing, old, or held back in part, each with the reason."""
+        notices = dict(listing.missing)
+        for server, held in listing.held.items():
+            seen = [one for one in held if self._may_see(call, listing.catalogue, server, one)]
+            if not seen:
+                continue
+            reason, missing = held_back(seen), listing.missing.get(server)
+            if missing is None:
+                notices[server] = {"status": "held back", "reason": reason}
+            else:
+                notices[server] = {**missing, "reason": f"{missing['reason']}; {reason}"}
+        return notices
+
+    def _may_see(self, call: ServerCall, catalogue: Catalogue, server: str, held: Held) -> bool:
+        """True if a caller would see a definition if it was not held back."""
+        if held.kind in ("tool", "prompt"):
+            kind, name = cast(Kind, held.kind), catalogue.name(server, held.name)
+        else:
+            kind, name = "resource", held.name
+        hidden = self.access.hides(call, self.subject(kind, server, held.name))
+        return not hidden and self.shows(call.terms.principal, kind, name)
 
     def is_searched(self, call: ServerCall, catalogue: Catalogue) -> bool:
         """True if a client gets the tools that find others, because there are too many."""
@@ -268,10 +302,10 @@ class GatewayCore(ServerCore):
         owned = table.get(name)
         if owned is not None and self.shows(call.terms.principal, kind, name):
             return self._upstreams[owned.server].of(call), owned.definition
-        for key, problem in listing.missing.items():
+        for key in listing.missing:
             # It cannot be said that a server which fails does not have it.
             if concerns(key):
-                raise listing.accounts.get(key) or ServerUnavailable(key, problem["reason"])
+                raise listing.unavailable(key)
         self._refuse_held(listing, kind, name)
         if kind == "tool" and (key := self._connects_account_at(name)) is not None:
             # It is listed for users without an account only, and does nothing for others.
@@ -309,11 +343,8 @@ class GatewayCore(ServerCore):
 
     def _refuse_held(self, listing: Listing, kind: Kind, name: str) -> None:
         """Say of a definition that is held back why it is."""
-        quarantine = self.access.quarantine
-        if quarantine is None:
-            return
-        for key in self.upstreams:
-            for held in quarantine.held(key):
+        for key, definitions in listing.held.items():
+            for held in definitions:
                 if held.kind == kind and listing.catalogue.name(key, held.name) == name:
                     text = f"The {kind} {name!r} is held back: {held.reason}"
                     raise ProtocolError(INVALID_REQUEST, text, {"server": key})
@@ -327,13 +358,26 @@ class GatewayCore(ServerCore):
             listing = await self.listing(call)
             owner = listing.catalogue.owner_of(uri)
         if owner is None or not self.shows(call.terms.principal, "resource", uri):
-            if listing.missing:
-                key = named if named is not None and named in listing.missing else next(iter(listing.missing))
-                # A user is asked to log in only if it is clear that it is for this resource.
-                needed = listing.accounts.get(key) if key == named or len(listing.missing) == 1 else None
-                raise needed or ServerUnavailable(key, listing.missing[key]["reason"])
-            raise not_found_error(f"Resource not found: {uri}", {"uri": uri}, call.terms.revision.not_found_code)
+            raise self._no_owner(call, listing, uri, named)
         return self._upstreams[owner[0]].of(call), owner[1], listing.catalogue
+
+    def _no_owner(self, call: ServerCall, listing: Listing, uri: str, named: str | None) -> ProtocolError:
+        """The error about a URI that does not lead to one server; `named` is the server that the URI itself names."""
+        if self.shows(call.terms.principal, "resource", uri):
+            owners = listing.catalogue.owners_of(uri)
+            uris = [listing.catalogue.shown_uri(*owner) for owner in owners] if len(owners) > 1 else []
+            if seen := [one for one in uris if self._sees_resource(call, listing.catalogue, one)]:
+                return ambiguous_uri(uri, seen)
+            missing = [listing.unavailable(key) for key in listing.missing if named is None or key == named]
+            # A user is asked to log in only if it is clear that it is for this resource.
+            if missing and (named is not None or (len(missing) == 1 and isinstance(missing[0], AccountNeeded))):
+                return missing[0]
+            if missing:
+                return not_found_elsewhere(uri, missing)
+        return not_found_error(f"Resource not found: {uri}", {"uri": uri}, call.terms.revision.not_found_code)
+
+    def _sees_resource(self, call: ServerCall, catalogue: Catalogue, uri: str) -> bool:
+        return self.shows(call.terms.principal, "resource", uri) and not self._hides(call, catalogue, "resource", uri)
 
     def can_subscribe(self, uri: str, principal: str | None) -> bool:
         """Decided when the server of the resource is asked."""

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from dovetail.protocol.errors import INTERNAL_ERROR, ProtocolError
+from collections.abc import Sequence
+
+from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError
+
+MAX_NAMED = 5
+"""Servers that one error names; of the others it gives the number."""
 
 
 class ServerUnavailable(ProtocolError):
     """A server behind the gateway cannot be reached now; the request was not sent to it."""
 
     def __init__(self, server: str, reason: str, retry_in: float | None = None) -> None:
-        later = "" if retry_in is None else f" It is tried again in {max(retry_in, 0.1):.1f} s."
-        text = reason if reason.endswith((".", "!", "?")) else f"{reason}."
-        super().__init__(INTERNAL_ERROR, f"The server {server!r} is not available: {text}{later}", {"server": server})
+        self.server = server
         self.reason = reason
+        self.retry_in = retry_in
+        super().__init__(INTERNAL_ERROR, f"The server {server!r} is not available: {self.detail}", {"server": server})
+
+    @property
+    def detail(self) -> str:
+        """The reason, and when the server is tried again, as sentences."""
+        later = "" if self.retry_in is None else f" It is tried again in {max(self.retry_in, 0.1):.1f} s."
+        return (self.reason if self.reason.endswith((".", "!", "?")) else f"{self.reason}.") + later
 
 
 class AccountNeeded(ServerUnavailable):
@@ -26,5 +37,28 @@ class AccountNeeded(ServerUnavailable):
             else (f"it needs your account there. Connect it at {page} and try again")
         )
         super().__init__(server, text)
-        self.server = server
         self.data = {"server": server, "url": page}
+
+
+def not_found_elsewhere(uri: str, unavailable: Sequence[ServerUnavailable]) -> ProtocolError:
+    """The error about a URI that no server has which could be asked, while others could not."""
+    if len(unavailable) == 1:
+        (one,) = unavailable
+        text = f"the server {one.server!r}, which may have it, could not be asked: {one.detail}"
+    else:
+        named = " ".join(f"{one.server!r}: {one.detail}" for one in unavailable[:MAX_NAMED])
+        more = _more(len(unavailable) - MAX_NAMED)
+        text = f"{len(unavailable)} servers, which may have it, could not be asked. {named}{more}"
+    servers = [one.server for one in unavailable]
+    return ProtocolError(INTERNAL_ERROR, f"Resource not found: {uri}; {text}", {"uri": uri, "servers": servers})
+
+
+def ambiguous_uri(uri: str, uris: Sequence[str]) -> ProtocolError:
+    """The error about a URI that several servers have; `uris` each lead to one of them."""
+    named = ", ".join(uris[:MAX_NAMED]) + _more(len(uris) - MAX_NAMED)
+    text = f"Several servers have {uri}: name one of them, with {named}"
+    return ProtocolError(INVALID_PARAMS, text, {"uri": uri, "uris": list(uris[:MAX_NAMED])})
+
+
+def _more(number: int) -> str:
+    return f" and {number} more" if number > 0 else ""

@@ -91,8 +91,9 @@ async def forward(
     call = invocation.call
     method, revision = call.request.method, call.terms.revision
     began, error, failure = time.perf_counter(), True, False
+    connection: UpstreamConnection | None = None
     try:
-        async with upstream.leased(call) as connection:
+        async with upstream.leased(call, lambda: _give_up(core, invocation)) as connection:
             if invocation.is_replaying:
                 raise outcome_unknown(_ENDED)
             params = _forwarded_params(invocation, replaced, connection.revision)
@@ -116,9 +117,11 @@ async def forward(
         raise ServerUnavailable(upstream.key, str(problem)) from problem
     except OutcomeUnknown as problem:
         failure = True
+        upstream.lost(problem, connection)
         raise outcome_unknown(f"the connection to the server {upstream.key!r} was lost: {problem.reason}") from problem
     except ConnectionLost as problem:
         failure = True
+        upstream.lost(problem, connection)
         raise ServerUnavailable(upstream.key, str(problem)) from problem
     except Timeout as problem:
         failure = True
@@ -130,6 +133,12 @@ async def forward(
     finally:
         seconds = time.perf_counter() - began
         core.metrics.record(upstream.key, method, label, seconds, error=error, failure=failure)
+
+
+def _give_up(core: GatewayCore, invocation: Invocation) -> None:
+    """Cancel a call that waits for its client, because that client has too many of them."""
+    if invocation.suspendable is not None:
+        core.suspended_calls.give_up(invocation.suspendable)
 
 
 _OF_ONE_HOP = frozenset({"_meta", "inputResponses", "requestState", "task"})

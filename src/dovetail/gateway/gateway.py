@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ from dovetail.config.entries import ServerEntry
 from dovetail.protocol.errors import LocalError
 from dovetail.transports.base import Channel
 
-from .settings import AccountSettings, GatewaySettings, Profile, SearchLimits, ServerSettings
+from .settings import AccountSettings, GatewaySettings, Profile, SearchLimits, ServerSettings, unknown_servers
 from .state import GatewayState, ServerDefinition
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
     from .servers.caller_upstream import AuthorizedTarget
     from .servers.config_source import ConfigSource
+
+logger = logging.getLogger("dovetail")
 
 _URL = re.compile(r"(https?|wss?)://", re.IGNORECASE)
 
@@ -99,6 +102,8 @@ class Gateway:
             search_above=search_above,
             accounts=accounts,
         )
+        for warning in unknown_servers(own.profiles, definitions):
+            logger.warning("%s", warning)
         self._state = _state(definitions, own, options, None)
 
     @classmethod
@@ -107,14 +112,16 @@ class Gateway:
     ) -> Gateway:
         """A gateway for the servers of configuration files, which are read again when they change.
 
-        Only launches that the user has approved are started; `trust` approves those of the files as they are now.
+        What is given as an option counts in place of what the files say, also after they have changed. Only launches
+        that the user has approved are started; `trust` approves those of the files as they are now.
         """
         from .servers.config_source import ConfigSource
         from .servers.launches import Launches
 
-        source = ConfigSource(paths, Launches(), trust=trust)
+        source = ConfigSource(paths, Launches(), trust=trust, given=options)
         gateway = cls.__new__(cls)
-        gateway._state = _state(source.servers(), source.settings(), options, source)
+        settings, options["policy"] = source.gateway()
+        gateway._state = _state(source.servers(), settings, options, source)
         return gateway
 
     @property
@@ -205,11 +212,10 @@ def _defaults(settings: GatewaySettings, folder: str | None) -> dict[str, Any]:
     def path(name: str | None) -> str | None:
         return name if name is None or folder is None else os.path.join(folder, name)
 
-    policy = settings.policy
     auth: dict[str, Any] = {} if settings.auth is None else {"auth": make_verifier(settings.auth)}
     return {
         **auth,
-        "policy": path(policy) if isinstance(policy, str) else policy,
+        "policy": settings.policy,
         "lockfile": path(settings.lockfile),
         "audit": path(settings.audit),
         "rate_limit": settings.rate_limit,

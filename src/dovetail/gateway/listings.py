@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dovetail.server.session import ServerCall
@@ -15,9 +15,11 @@ from .accounts.account_upstream import sign_in_offers
 from .catalogue import Catalogue, ServerOffers
 from .errors import AccountNeeded, ServerUnavailable
 from .metrics import Metrics
+from .servers.circuit_breaker import State
 from .servers.upstream import DeclaredCapabilities, Generation, owner_of
 
 if TYPE_CHECKING:
+    from .access_control.quarantine import Held
     from .servers.connection import Offers
     from .servers.upstream import Upstream
 
@@ -26,7 +28,7 @@ FAILED_SECONDS = 0.5
 """Seconds for which a listing is used again if nothing has changed; the second where a server is missing from it."""
 
 LATE_SECONDS = 0.1
-"""Seconds that a list waits for a server that an earlier one has waited for in vain."""
+"""Seconds that a list waits for a server that an earlier one has waited for in vain, or that is known to fail."""
 
 MAX_LISTINGS = 10_000
 """Listings that are kept, one for each client."""
@@ -41,6 +43,18 @@ class Listing(NamedTuple):
     expires: float
     accounts: Mapping[str, AccountNeeded]
     """The servers at which the user has to log in before they offer anything."""
+    retries: Mapping[str, float]
+    """When servers that are missing are tried again, by the clock of the event loop, where that is known."""
+    held: Mapping[str, Sequence[Held]]
+    """The definitions that are held back, by server."""
+
+    def unavailable(self, server: str) -> ServerUnavailable:
+        """The error for a request to a server that is missing."""
+        if (account := self.accounts.get(server)) is not None:
+            return account
+        at = self.retries.get(server)
+        retry_in = None if at is None else at - asyncio.get_running_loop().time()
+        return ServerUnavailable(server, self.missing[server]["reason"], retry_in)
 
 
 class _Part(NamedTuple):
@@ -49,6 +63,7 @@ class _Part(NamedTuple):
     offers: Offers | None
     problem: dict[str, Any] | None = None
     account: AccountNeeded | None = None
+    retry_at: float | None = None
 
 
 class SharedParts(NamedTuple):
@@ -82,11 +97,11 @@ class Listings:
         With `concerns`, only servers for which it is true are waited for: a late one delays no request to another.
         """
         stateful = any(one.is_stateful for one in upstreams.values())
-        caller = caller_of(call) if any(one.per_caller for one in upstreams.values()) else None
+        per_caller = any(one.per_caller for one in upstreams.values())
         key = (
             owner_of(call) if stateful else None,
             self._declared.of(call.terms.capabilities).key,
-            None if caller is None else caller.key,
+            _caller_key(call) if per_caller else None,
         )
         now, known = asyncio.get_running_loop().time(), self._kept.get(key)
         if known is not None and known.generation == self._generation.number and now < known.expires:
@@ -94,39 +109,48 @@ class Listings:
         generation = self._generation.number  # before it is asked: what changes meanwhile is not in the answers
         waits = [concerns is None or concerns(key) for key in upstreams]
         asked = await asyncio.gather(
-            *(self._offers(one, call, wait) for one, wait in zip(upstreams.values(), waits, strict=True))
+            *(
+                self._offers(one, call, wait, is_list=concerns is None)
+                for one, wait in zip(upstreams.values(), waits, strict=True)
+            )
         )
         found = dict(zip(upstreams, asked, strict=True))
         parts = [ServerOffers(key, part.offers) for key, part in found.items() if part.offers]
         missing = {key: part.problem for key, part in found.items() if part.problem}
         accounts = {key: part.account for key, part in found.items() if part.account}
+        retries = {key: part.retry_at for key, part in found.items() if part.retry_at is not None}
+        held: Mapping[str, Sequence[Held]] = {}
         if self._access.quarantine is not None:
-            parts = await self._access.quarantine.passed(parts)
+            parts, held = await self._access.quarantine.passed(parts)
         parts += [ServerOffers(key, sign_in_offers(key)) for key in accounts]
         expires = asyncio.get_running_loop().time() + (FAILED_SECONDS if missing else WARM_SECONDS)
-        listing = Listing(self._catalogue(parts), missing, generation, expires, accounts)
+        listing = Listing(self._catalogue(parts), missing, generation, expires, accounts, retries, held)
         if concerns is None or not missing:
             self._kept.set_and_refresh(key, listing)
         return listing
 
-    async def _offers(self, upstream: Upstream, call: ServerCall, wait: bool) -> _Part:
+    async def _offers(self, upstream: Upstream, call: ServerCall, wait: bool, *, is_list: bool) -> _Part:
+        retry_at = None
         try:
             upstream = upstream.of(call)
             if not wait:
                 known = upstream.known(call)
                 return _Part(known, {"status": "unavailable", "reason": "it was not asked"} if known is None else None)
-            async with asyncio.timeout(LATE_SECONDS if upstream.is_late else upstream.settings.list_seconds):
+            # A request to a server that fails waits for an attempt to connect, as it may work again; a list does not.
+            is_late = upstream.is_late if upstream.failed_at is None else is_list
+            async with asyncio.timeout(LATE_SECONDS if is_late else upstream.settings.list_seconds):
                 return _Part(await upstream.offers(call))
         except TimeoutError:
             upstream.await_lists(call)
-            problem = f"it has not answered within {upstream.settings.list_seconds:g} s"
+            late = f"it has not answered within {upstream.settings.list_seconds:g} s"
+            problem = upstream.breaker.reason or late
         except AccountNeeded as needed:
             return _Part(None, {"status": "waiting for your account", "reason": needed.reason}, needed)
         except ServerUnavailable as unavailable:
-            problem = unavailable.reason
+            problem, retry_at = unavailable.reason, _retry_at(upstream, unavailable)
         kept = upstream.kept_offers(call)
         status = "unavailable" if kept is None else "unavailable; listed as before"
-        return _Part(kept, {"status": status, "reason": problem})
+        return _Part(kept, {"status": status, "reason": problem}, retry_at=retry_at)
 
     def _catalogue(self, parts: list[ServerOffers]) -> Catalogue:
         key = tuple((part.server, part.offers.version) for part in parts)
@@ -135,3 +159,23 @@ class Listings:
             found = self._catalogues[key] = Catalogue(parts, prefixed=self._prefixed)
             self._on_catalogue(found)
         return found
+
+
+def _retry_at(upstream: Upstream, unavailable: ServerUnavailable) -> float | None:
+    """When a server is tried again, by the clock of the event loop, if that is known."""
+    now, retry_in = asyncio.get_running_loop().time(), unavailable.retry_in
+    if retry_in is None and upstream.failed_at is not None and upstream.breaker.state is State.OPEN:
+        # This very request has found that it fails, and its error does not say how long the pause is.
+        retry_in = upstream.breaker.pause(now)
+    return None if retry_in is None else now + retry_in
+
+
+def _caller_key(call: ServerCall) -> Hashable:
+    """Equal for requests that see the same offers of a server with credentials for each caller.
+
+    A local client, and a request whose caller is not known, both have none, and do not see the same.
+    """
+    caller = caller_of(call)
+    if caller is not None:
+        return caller.key
+    return "local" if call.terms.principal is None and call.client_key is None else None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+import re
+from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
 import msgspec
+import msgspec.inspect
 
 from dovetail.protocol.errors import LocalError
 
@@ -127,7 +130,7 @@ class AuthSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", fo
             raise ValueError("auth of the type static has tokens and groups only")
         users: dict[str, str] = {}
         for user, token in self.tokens.items():
-            if not token:
+            if not token.strip():
                 raise ValueError(f"auth: the token of {user} is empty")
             if token in users:
                 raise ValueError(f"auth: {users[token]} and {user} have the same token")
@@ -188,9 +191,9 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     """The lockfile, relative to the configuration file; definitions that differ from it are held back."""
     audit: str | None = None
     """The audit log, relative to the configuration file."""
-    rate_limit: float | None = None
+    rate_limit: Annotated[float, msgspec.Meta(gt=0)] | None = None
     """Calls, prompts and resources per second for each principal, or for each address without authentication."""
-    burst: float | None = None
+    burst: Annotated[float, msgspec.Meta(ge=1)] | None = None
     """The number of them that may come at once."""
     auth: AuthSettings | None = None
     """Authentication of callers."""
@@ -200,12 +203,70 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     """Claims of tokens that name the groups of the caller."""
 
 
+LIVE = ("instructions", "search_above", "profiles", "rate_limit", "burst")
+"""Settings that are taken over while the gateway runs, as the rules of `policy` are."""
+
+AT_START = ("name", "title", "lockfile", "audit", "auth", "accounts", "group_claims")
+"""Settings that count from the start of the gateway to its end."""
+
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*?)`(?: - at `\$(.*)`)?", re.DOTALL)
+"""What msgspec says of a field that a struct does not have, and where the struct is."""
+
+
 def read_settings(kind: type[Any], value: object, place: str) -> Any:
     """Settings from JSON values; `LocalError` names the place and what is wrong."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as problem:
-        raise LocalError(f"{place}: {problem}") from None
+        unknown = _UNKNOWN.fullmatch(str(problem))
+        text = str(problem) if unknown is None else _unknown_field(kind, unknown[1], unknown[2] or "")
+        raise LocalError(f"{place}: {text}") from None
+
+
+def _unknown_field(kind: type[Any], name: str, path: str) -> str:
+    """The error for a field that is not known, with the one that was meant."""
+    where = f" - at `${path}`" if path else ""
+    fields = _fields_at(kind, path)
+    near = difflib.get_close_matches(name, fields, 1)
+    hint = f"; did you mean `{near[0]}`?" if near else f"; there are {', '.join(fields)}" if fields else ""
+    return f"unknown field `{name}`{where}{hint}"
+
+
+def _fields_at(kind: type[Any], path: str) -> list[str]:
+    """The names of the fields of the settings at a path, such as `.profiles[...].searchAbove`."""
+    structs = [msgspec.inspect.type_info(kind)]
+    for step in re.findall(r"\.([^.\[\]]+)|(\[)", path):
+        structs = [inner for each in structs for inner in _inner_types(each, step[0])]
+    flat = [one for each in structs for one in _alternatives(each)]
+    return [field.encode_name for one in flat if isinstance(one, msgspec.inspect.StructType) for field in one.fields]
+
+
+def _inner_types(kind: msgspec.inspect.Type, field: str) -> list[msgspec.inspect.Type]:
+    """The types of one field of settings, or, without a name, of the values of a mapping."""
+    found: list[msgspec.inspect.Type] = []
+    for one in _alternatives(kind):
+        if isinstance(one, msgspec.inspect.StructType):
+            found += [each.type for each in one.fields if each.encode_name == field]
+        elif isinstance(one, msgspec.inspect.DictType) and not field:
+            found.append(one.value_type)
+    return found
+
+
+def _alternatives(kind: msgspec.inspect.Type) -> tuple[msgspec.inspect.Type, ...]:
+    return kind.types if isinstance(kind, msgspec.inspect.UnionType) else (kind,)
+
+
+def unknown_servers(profiles: Mapping[str, Profile], servers: Collection[str]) -> list[str]:
+    """Warnings about profiles that name servers which do not exist; a pattern may fit none."""
+    warnings: list[str] = []
+    for name, profile in profiles.items():
+        for key in profile.servers:
+            if key in servers or any(sign in key for sign in "*?["):
+                continue
+            near = difflib.get_close_matches(key, servers, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            warnings.append(f"the profile {name!r} names the server {key!r}, which does not exist{hint}")
+    return warnings
 
 
 def server_settings(value: Mapping[str, Any], place: str) -> ServerSettings:

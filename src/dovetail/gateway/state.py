@@ -7,7 +7,7 @@ import contextlib
 import functools
 import glob
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -30,13 +30,14 @@ from .servers.caller_upstream import AuthorizedTarget, FillSecret, PerCallerUpst
 from .servers.circuit_breaker import State
 from .servers.credentials import keep_secret, make_upstream
 from .servers.upstream import DeclaredCapabilities, Generation, Upstream, UpstreamContext
-from .settings import GatewaySettings, Profile, ServerSettings
+from .settings import LIVE, GatewaySettings, Profile, ServerSettings
 
 if TYPE_CHECKING:
+    from dovetail.policy.rules import Policy
     from dovetail.server.http.application import Application
     from dovetail.server.http.options import Settings
 
-    from .servers.config_source import ConfigSource
+    from .servers.config_source import ConfigSource, Configuration
 
 logger = logging.getLogger("dovetail")
 
@@ -84,6 +85,8 @@ class GatewayState:
         self._upstreams: dict[str, Upstream] = {}
         self._views: dict[str, GatewayCore] = {}
         self._shared = SharedParts(self._upstreams, self.metrics, self.access, self._generation, self._declared)
+        self.close_views: list[Callable[[str], Coroutine[Any, Any, None]]] = []
+        """Functions of the applications that serve the views: they close what serves a view that was removed."""
         self._watching: list[asyncio.Task[None]] = []
         for key, definition in servers.items():
             self._add(key, definition)
@@ -116,9 +119,13 @@ class GatewayState:
         return key in self._upstreams if kind == "server" else kind == "profile" and key in self.settings.profiles
 
     def _view_settings(self, name: str) -> ViewSettings:
-        settings = self.settings
+        settings, profile = self.settings, None
         kind, _, key = name.partition("/")
-        profile = Profile(servers=(glob.escape(key),)) if kind == "server" else settings.profiles.get(key)
+        if kind == "server":
+            profile = Profile(servers=(glob.escape(key),))
+        elif kind == "profile":
+            # Clients of a profile that was removed see nothing until their connections are closed.
+            profile = settings.profiles.get(key, Profile(servers=()))
         own = None if profile is None else profile.search_above
         return ViewSettings(settings.instructions, profile, settings.search_above if own is None else own)
 
@@ -171,6 +178,9 @@ class GatewayState:
         added = [key for key in servers if key not in self._definitions]
         for key in added:
             self._add(key, servers[key])
+        for key, old in zip(gone, closing, strict=True):
+            if key in servers:
+                self._upstreams[key].take_over(old.subscriptions())
         # In the order of the configuration, which is the order of the lists.
         for key in servers:
             self._upstreams[key] = self._upstreams.pop(key)
@@ -181,8 +191,36 @@ class GatewayState:
     def _all_changed(self) -> None:
         self._generation.next()
         for view in self._views.values():
-            for kind in LIST_KINDS:
-                view.list_changed(kind)
+            _notify(view)
+
+    async def take_over(self, configuration: Configuration) -> None:
+        """Use what the configuration says now, as far as it has changed."""
+        closing: list[Coroutine[Any, Any, None]] = []
+        # First, so that a server is not used by other rules than those that come with it.
+        if configuration.gateway is not None:
+            closing = self._use_settings(*configuration.gateway)
+        if configuration.servers is not None:
+            closing.append(self.update(configuration.servers))
+        await asyncio.gather(*closing)
+
+    def _use_settings(self, settings: GatewaySettings, policy: Policy | None) -> list[Coroutine[Any, Any, None]]:
+        """Take over the settings that are for a running gateway; what is to be awaited closes removed views."""
+        before = self.settings
+        self.settings = msgspec.structs.replace(before, **{name: getattr(settings, name) for name in LIVE})
+        if (settings.rate_limit, settings.burst) != (before.rate_limit, before.burst):
+            self.access.limit_rate(settings.rate_limit, settings.burst)
+        # What is always denied is not listed.
+        lists_changed = not _same_rules(policy, self.access.policy)
+        if lists_changed:
+            self.access.policy = policy
+        closing: list[Coroutine[Any, Any, None]] = []
+        for name, view in list(self._views.items()):
+            if view.use_settings(self._view_settings(name)) or lists_changed:
+                _notify(view)
+            if name.startswith("profile/") and not self.has_view(name):
+                del self._views[name]
+                closing += [close(name) for close in self.close_views]
+        return closing
 
     def _add(self, key: str, definition: ServerDefinition) -> None:
         if not key.strip():
@@ -199,9 +237,9 @@ class GatewayState:
 
     async def _watch(self, source: ConfigSource) -> None:
         async with contextlib.aclosing(source.changes()) as changes:
-            async for servers in changes:
+            async for configuration in changes:
                 try:
-                    await self.update(servers)
+                    await self.take_over(configuration)
                 except LocalError as problem:
                     logger.warning("The configuration was not taken over: %s", problem)
 
@@ -282,6 +320,17 @@ class GatewayState:
         """The metrics as Prometheus text."""
         up = {key: one.breaker.state is State.CLOSED for key, one in self._upstreams.items()}
         return self.metrics.text(up, {key: one.connections for key, one in self._upstreams.items()})
+
+
+def _notify(view: GatewayCore) -> None:
+    for kind in LIST_KINDS:
+        view.list_changed(kind)
+
+
+def _same_rules(one: Policy | None, other: Policy | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return one.rules == other.rules
 
 
 def _state_of(upstream: Upstream) -> str:

@@ -66,6 +66,10 @@ class FairBoundedDict(Generic[O, K, V]):
         """Remove an entry and return its value; None if there is none."""
         return self._remove(key).value if key in self._entries else None
 
+    def entries(self) -> list[OwnedEntry[O, K, V]]:
+        """All entries, the oldest first."""
+        return list(self._entries.values())
+
     def oldest(self) -> OwnedEntry[O, K, V] | None:
         """The entry that was added first."""
         return next(iter(self._entries.values()), None)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -63,6 +63,9 @@ _APPROVAL: dict[str, Any] = {
 
 ResultT = TypeVar("ResultT")
 
+PolicyOption: TypeAlias = "Policy | Mapping[str, Any] | str | os.PathLike[str] | None"
+"""Rules, a mapping as in a policy file, or the file."""
+
 
 class Subject(NamedTuple):
     """Subject of a request: a tool, a prompt or a resource of one server."""
@@ -92,9 +95,12 @@ class Access:
         self.policy = policy
         self.quarantine = quarantine
         self.audit = audit
-        self._rates = None if rate is None else TokenBuckets(rate, max(1.0, rate) if burst is None else burst)
+        self._rates = _buckets(rate, burst)
         self._digests: BoundedDict[int, tuple[Any, str]] = BoundedDict(MAX_DIGESTS)
-        self._is_open = policy is None and audit is None and self._rates is None
+
+    def limit_rate(self, rate: float | None, burst: float | None) -> None:
+        """Use another rate limit from now on; what callers have used of the limit before does not count."""
+        self._rates = _buckets(rate, burst)
 
     def list_key(self, call: ServerCall) -> Hashable:
         """Equal for callers that see the same lists."""
@@ -117,7 +123,8 @@ class Access:
 
     def permitted(self, invocation: Invocation, subject: Subject, arguments: dict[str, Any] | None) -> Permit:
         """A context in which a request is forwarded: entering it raises if that is not allowed, leaving it records."""
-        return _OPEN if self._is_open else _CheckedPermit(self, invocation, subject, arguments or {})
+        is_open = self.policy is None and self.audit is None and self._rates is None
+        return _OPEN if is_open else _CheckedPermit(self, invocation, subject, arguments or {})
 
     async def authorize(self, invocation: Invocation, subject: Subject, arguments: dict[str, Any]) -> str | None:
         """Decide on a request, after asking the client if the rules say so; the digest of the definition."""
@@ -224,21 +231,24 @@ class Access:
         return known[1]
 
 
+def read_policy(given: PolicyOption) -> Policy | None:
+    """The rules of the option `policy`; raises `LocalError` for rules, or a file, that cannot be used."""
+    if isinstance(given, str | os.PathLike):
+        return load_policy(Path(given))
+    return given if given is None or isinstance(given, Policy) else Policy(read_rules(given))
+
+
 def make_access(
     *,
-    policy: Policy | Mapping[str, Any] | str | os.PathLike[str] | None = None,
+    policy: PolicyOption = None,
     lockfile: str | os.PathLike[str] | None = None,
     audit: Audit | str | os.PathLike[str] | None = None,
     rate_limit: float | None = None,
     burst: float | None = None,
 ) -> Access:
     """The access control of a gateway, from its options; raises `LocalError` for files that cannot be used."""
-    if isinstance(policy, str | os.PathLike):
-        policy = load_policy(Path(policy))
-    elif policy is not None and not isinstance(policy, Policy):
-        policy = Policy(read_rules(policy))
     return Access(
-        policy=policy,
+        policy=read_policy(policy),
         quarantine=None if lockfile is None else Quarantine(Path(lockfile)),
         audit=Audit(audit) if isinstance(audit, str | os.PathLike) else audit,
         rate=rate_limit,
@@ -291,6 +301,10 @@ class _CheckedPermit(Permit):
         """Take note of the result, which is returned."""
         self._outcome = "ok" if self._access.audit is None else outcome_of(result)
         return result
+
+
+def _buckets(rate: float | None, burst: float | None) -> TokenBuckets | None:
+    return None if rate is None else TokenBuckets(rate, max(1.0, rate) if burst is None else burst)
 
 
 def action_of(

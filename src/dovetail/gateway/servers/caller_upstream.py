@@ -12,6 +12,8 @@ from dovetail.gateway.access_control.inbound import Caller, caller_of
 from dovetail.gateway.errors import ServerUnavailable
 from dovetail.protocol.errors import HttpStatus
 
+from .leases import ConnectionKey, GiveUp
+from .lost_subscriptions import LostConnection
 from .upstream import MakeTarget, Upstream, UpstreamContext
 
 if TYPE_CHECKING:
@@ -145,9 +147,9 @@ class PerCallerUpstream(Upstream):
         return await self.of(call).connection(call)
 
     @contextlib.asynccontextmanager
-    async def leased(self, call: ServerCall) -> AsyncGenerator[UpstreamConnection]:
+    async def leased(self, call: ServerCall, give_up: GiveUp) -> AsyncGenerator[UpstreamConnection]:
         """The connection of the caller for a call whose client may be asked something."""
-        async with self.of(call).leased(call) as connection:
+        async with self.of(call).leased(call, give_up) as connection:
             yield connection
 
     async def offers(self, call: ServerCall) -> Offers:
@@ -178,6 +180,10 @@ class PerCallerUpstream(Upstream):
         """A session has ended: close its connections."""
         for one in self._upstreams():
             one.release(session)
+
+    def subscriptions(self) -> dict[ConnectionKey, LostConnection]:
+        """None: with other settings, other credentials may be needed."""
+        return {}
 
     async def close(self) -> None:
         """Close everything, for good."""

@@ -77,6 +77,10 @@ class CircuitBreaker:
             return None
         return Refused(self.reason or "it failed", max(self._until - now, 0.0))
 
+    def pause(self, now: float) -> float:
+        """The seconds until a request may be sent."""
+        return 0.0 if self.state is State.CLOSED else max(self._until - now, 0.0)
+
     def abandoned(self) -> None:
         """The probe was given up without an outcome: the next request is one."""
         if self.state is State.HALF_OPEN:

@@ -60,6 +60,14 @@ class Offers(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     version: int = msgspec.field(default_factory=lambda: next(_versions))
     """Another number for each time that it was fetched."""
 
+    def of_kind(self, kind: ListKind) -> tuple[object, ...]:
+        """The items that notifications of one kind are about."""
+        return {"tools": self.tools, "prompts": self.prompts, "resources": (*self.resources, *self.templates)}[kind]
+
+
+Subscribers = dict[str, "dict[Session, str]"]
+"""By resource: the sessions that are subscribed to it, with the URI that each client knows it by."""
+
 
 class _Subscription(msgspec.Struct, eq=False):
     """A resource that clients of the gateway have subscribed to, under the URIs that they know it by."""
@@ -92,6 +100,7 @@ class UpstreamConnection(ClientConnection):
         shared: bool,
     ) -> None:
         self.relayed = RelayedRequests(capabilities, shared=shared)
+        self.declared_by_client = capabilities
         declared = msgspec.structs.replace(
             capabilities, extensions={TASKS_EXTENSION: {}}, tasks=_question_tasks(capabilities)
         )
@@ -294,9 +303,9 @@ class UpstreamConnection(ClientConnection):
         self._subscriptions[uri] = _Subscription(task, {session: known_as})
         await asyncio.sleep(0)
 
-    def has_subscriptions(self, session: Session) -> bool:
-        """True if a session is subscribed to any resource."""
-        return any(session in subscription.subscribers for subscription in self._subscriptions.values())
+    def subscribers(self) -> Subscribers:
+        """The sessions that are subscribed to each resource, and the URIs that their clients know."""
+        return {uri: dict(subscription.subscribers) for uri, subscription in self._subscriptions.items()}
 
     def unsubscribe(self, session: Session, uri: str | None = None) -> None:
         """End the subscription of a session to a resource, or to all."""
@@ -312,6 +321,10 @@ class UpstreamConnection(ClientConnection):
         with contextlib.suppress(DovetailError):
             async for change in watch(self._connected(), self._meta, (), (uri,), self.request):
                 self._resource_updated(uri, change.uri or uri)
+
+    def report_update(self, uri: str) -> None:
+        """Notify the subscribers of a resource that it may have changed."""
+        self._resource_updated(uri, uri)
 
     def _resource_updated(self, subscribed: str, uri: str) -> None:
         subscription = self._subscriptions.get(subscribed)

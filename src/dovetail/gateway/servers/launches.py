@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -30,11 +31,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger("dovetail")
 
 
+def approve_command(file: str, *keys: str) -> str:
+    """The command line that approves the launches of servers of a file."""
+    # A key of a file that nobody has reviewed may look like an option.
+    dashes = ["--"] if any(key.startswith("-") for key in keys) else []
+    return shlex.join(["dovetail", "approve", file, *dashes, *keys])
+
+
 class Launches:
     """Approved launches of configured servers.
 
-    A launch counts as approved if the user has approved exactly it, in a host or in a command, or if it is trusted: as
-    it stood when the gateway was started with `--trust`. One that has changed since is not started.
+    A launch counts as approved if the user has approved exactly it, in `dovetail approve` or a host, or if it is
+    trusted: as it stood when the gateway was started with `--trust`. One that has changed since is not started.
     """
 
     def __init__(
@@ -53,6 +61,15 @@ class Launches:
         for entry in entries:
             if entry.spec is not None:
                 self._trusted[entry.key] = self._resolve(entry.spec).digest
+
+    def unapproved(self, entries: Sequence[ServerEntry]) -> list[ServerEntry]:
+        """The entries whose launches, as they are now, would not be started."""
+        return [
+            entry for entry in entries if entry.spec and not self._is_approved(entry.key, self._resolve(entry.spec))
+        ]
+
+    def _is_approved(self, key: str, spec: LaunchSpec) -> bool:
+        return self._trusted.get(key) == spec.digest or self._approvals.approved(key, spec)
 
     async def fill_secret(self, entry: ServerEntry, inputs: Sequence[Input], text: str) -> str:
         """A secret in the settings of a server, with `${input:…}` and `${env:…}` filled in."""
@@ -79,10 +96,11 @@ class Launches:
         if entry.spec is None:
             raise LocalError(f"it cannot be started: {entry.problem}")
         spec = await asyncio.to_thread(self._resolve, entry.spec)
-        if self._trusted.get(entry.key) != spec.digest and not self._approvals.approved(entry.key, spec):
+        if not self._is_approved(entry.key, spec):
             changed = entry.key in self._trusted or self._approvals.before(entry.key, spec) is not None
             why = "its launch has changed since it was approved" if changed else "its launch was not approved"
-            raise Refused(f"{why} ({entry.origin}); approve it in `dovetail host`, or start the gateway with --trust")
+            command = approve_command(entry.origin.file, entry.key)
+            raise Refused(f"{why} ({entry.origin}); approve it with `{command}`")
         filled = await self._secrets.fill(entry)
         if filled.url is not None:
             return web_target(filled.url, HttpSettings(filled.headers, auth or False, None))

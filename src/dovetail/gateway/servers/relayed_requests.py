@@ -74,6 +74,8 @@ class RelayedRequests(RequestHandlers):
         self._serving: dict[int, Invocation] = {}
         self.last_call: ServerCall | None = None
         """The latest call of the client, whose session can be asked between calls in the handshake era."""
+        self.waiting = 0
+        """Questions that wait for a further request of the client, which may take long."""
         self.roots_missed = False
         """The server has asked for roots when nobody could be asked."""
 
@@ -146,7 +148,11 @@ class RelayedRequests(RequestHandlers):
         if self.newest is not None and (invocation is None or self._is_ambiguous(invocation)):
             raise ProtocolError(INTERNAL_ERROR, SEVERAL)
         if invocation is not None and _can_ask(invocation):
-            return await invocation.ask(question, None)
+            self.waiting += invocation.suspendable is not None
+            try:
+                return await invocation.ask(question, None)
+            finally:
+                self.waiting -= invocation.suspendable is not None
         call = self.last_call
         if call is None or self._shared or call.connection is None or call.connection.gone is not None:
             if isinstance(question, RootsRequest):

@@ -5,18 +5,31 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Hashable
+import math
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import msgspec
 
 from dovetail.gateway.errors import ServerUnavailable
 from dovetail.gateway.settings import ServerSettings
-from dovetail.protocol.bridge import can_be_asked, capabilities_key, relayed_capabilities
-from dovetail.protocol.errors import ConnectionLost, DovetailError, Timeout
+from dovetail.protocol.bridge import can_be_asked
+from dovetail.protocol.errors import (
+    ConnectionLost,
+    DovetailError,
+    HttpStatus,
+    OutcomeUnknown,
+    SessionEnded,
+    Timeout,
+)
 from dovetail.protocol.subscriptions import LIST_KINDS, ListKind
 from dovetail.types.bounded_dict import BoundedDict
 
 from .circuit_breaker import CircuitBreaker, State
+from .clients import DeclaredCapabilities, owner_of, session_owner
 from .connection import Offers, UpstreamConnection
+from .leases import ConnectionKey, GiveUp, Leases
+from .lost_subscriptions import LostConnection, LostSubscriptions
 
 if TYPE_CHECKING:
     from dovetail.client.targets.contract import ServerTarget
@@ -25,6 +38,8 @@ if TYPE_CHECKING:
     from dovetail.server.session import ServerCall, Session
     from dovetail.types.capabilities import ClientCapabilities, Implementation
     from dovetail.types.client_features import InputRequired
+
+    from .connection import Subscribers
 
 logger = logging.getLogger("dovetail")
 
@@ -40,17 +55,18 @@ SHORT_LIFE_SECONDS = 10.0
 MAX_CONNECTIONS = 1000
 """Connections to one server."""
 
-MAX_LEASES = 8
-"""Connections of one client to one server of the handshake era, for calls in progress that may ask something; further
-calls wait for one of them."""
+RECOVERY_SECONDS = 300.0
+"""Seconds after the last request of a client for which a server that fails is tried again by itself."""
 
+MAX_BEFORE = 1000
+"""Lists of lost connections that are kept, so that clients are notified of what has changed meanwhile."""
+
+_PROBE_DELAY = 0.05
+_CAUSE_SECONDS = 1.0
 _CLOSED = "the gateway is ending, or the server was removed from it"
 
-ConnectionKey: TypeAlias = tuple[Hashable, bytes, int]
-"""The client that a connection belongs to, None for all of them, the capabilities that it declares, and a number.
-
-The number is 0 but for calls that need a connection of their own while another is in progress.
-"""
+_OF_ONE_CALLER = frozenset({401, 403, 429})
+"""HTTP statuses that say nothing of the server itself."""
 
 MakeTarget: TypeAlias = "Callable[[], Awaitable[ServerTarget]]"
 OnChanged: TypeAlias = "Callable[[Upstream, ListKind], None]"
@@ -69,30 +85,6 @@ class Generation:
         self.number += 1
 
 
-class Declared(NamedTuple):
-    """The capabilities that are declared to servers in the name of a client, and their key."""
-
-    capabilities: ClientCapabilities
-    key: bytes
-
-
-class DeclaredCapabilities:
-    """The capabilities to declare for each client, worked out once for clients that send the same object again."""
-
-    def __init__(self) -> None:
-        self._known: BoundedDict[int, tuple[ClientCapabilities, Declared]] = BoundedDict(MAX_CONNECTIONS)
-
-    def of(self, client: ClientCapabilities) -> Declared:
-        """The capabilities to declare for a client."""
-        known = self._known.get(id(client))
-        if known is not None and known[0] is client:
-            return known[1]
-        capabilities = relayed_capabilities(client)
-        declared = Declared(capabilities, capabilities_key(capabilities))
-        self._known[id(client)] = (client, declared)
-        return declared
-
-
 class UpstreamContext(NamedTuple):
     """What the servers of one gateway share."""
 
@@ -103,19 +95,10 @@ class UpstreamContext(NamedTuple):
     declared: DeclaredCapabilities
 
 
-def owner_of(call: ServerCall) -> Hashable:
-    """The client of a call, which has connections of its own to servers that keep state for each connection.
-
-    In the handshake era that is a session, in the envelope era, which has none, a principal or an address.
-    """
-    if call.terms.revision.era == "handshake" and call.session.keeps_state:
-        return session_owner(call.session)
-    return ("client", call.client_key)
-
-
-def session_owner(session: Session) -> Hashable:
-    """The owner of connections for a session."""
-    return ("session", session.id if session.id is not None else id(session))
+def _status_of(problem: BaseException) -> int | None:
+    """The HTTP status that a request was answered with, if that is the problem."""
+    cause = problem if isinstance(problem, HttpStatus) else problem.__cause__
+    return cause.status if isinstance(cause, HttpStatus) else None
 
 
 class Upstream:
@@ -150,8 +133,15 @@ class Upstream:
         self._info, self._on_changed, self._generation, self._declared = context
         self._connections: dict[ConnectionKey, UpstreamConnection] = {}
         self._opening: dict[ConnectionKey, asyncio.Task[UpstreamConnection]] = {}
-        self._leased: set[ConnectionKey] = set()
-        self._lease_freed = asyncio.Event()
+        self._leases = Leases(self._is_waiting)
+        self._lost = LostSubscriptions()
+        self._before: BoundedDict[ConnectionKey, Offers] = BoundedDict(MAX_BEFORE)
+        """The offers of connections that were lost or closed, by their keys."""
+        self._was_missing = False
+        """True if a client was told that its part of a list is missing."""
+        self._recovering: asyncio.Task[None] | None = None
+        self._asked: tuple[ConnectionKey, ClientCapabilities, float] | None = None
+        """The connection that a client has asked for last, and when."""
         self._offers: dict[bytes, Offers] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._late: asyncio.Task[None] | None = None
@@ -164,6 +154,11 @@ class Upstream:
         """True if each client has a connection of its own, as far as is known."""
         era = self.era_elsewhere if self.revision is None else self.revision.era
         return not self.settings.shared and era != "envelope"
+
+    @property
+    def is_failing(self) -> bool:
+        """True while it does not work."""
+        return self.failed_at is not None
 
     @property
     def connections(self) -> int:
@@ -190,52 +185,47 @@ class Upstream:
     async def connection(self, call: ServerCall) -> UpstreamConnection:
         """The connection for a call; raises `ServerUnavailable` at once while the server fails."""
         declared = self._declared.of(call.terms.capabilities)
-        key = self._key(call, declared.key)
+        return await self._connected(self._key(call, declared.key), declared.capabilities)
+
+    async def _connected(self, key: ConnectionKey, capabilities: ClientCapabilities) -> UpstreamConnection:
+        self._asked = key, capabilities, asyncio.get_running_loop().time()
         found = self._answering(key)
-        return found if found is not None else await self._open(key, declared.capabilities)
+        return found if found is not None else await self._open(key, capabilities)
 
     @contextlib.asynccontextmanager
-    async def leased(self, call: ServerCall) -> AsyncGenerator[UpstreamConnection]:
-        """The connection for a call whose client may be asked something in rounds.
+    async def leased(self, call: ServerCall, give_up: GiveUp) -> AsyncGenerator[UpstreamConnection]:
+        """The connection for a call whose client may be asked something in rounds, and for no other meanwhile.
 
-        A server of the handshake era does not say which of several calls a question belongs to, and a question in
-        rounds is answered by repeating its call. So no two such calls share a connection: the first uses the one of
-        its client, and further ones at the same time get others, which the server may take for other clients.
+        The first call uses the connection of its client, and further ones at the same time get others, which the server
+        may take for other clients. `give_up` cancels the call while it waits for its client, in favour of others.
         """
         declared = self._declared.of(call.terms.capabilities)
         rounds = call.terms.revision.server_requests == "rounds"
         if not self.is_stateful or not rounds or not can_be_asked(call.terms.capabilities):
             yield await self.connection(call)
             return
-        key = await self._lease(call, declared.key)
         try:
-            found = self._answering(key)
-            yield found if found is not None else await self._open(key, declared.capabilities)
-        finally:
-            self._leased.discard(key)
-            self._lease_freed.set()
-
-    async def _lease(self, call: ServerCall, declared: bytes) -> ConnectionKey:
-        """The first connection of a client that no other call has, after waiting for one if need be."""
-        try:
-            async with asyncio.timeout(self.settings.timeout):
-                while True:
-                    for number in range(MAX_LEASES):
-                        key = self._key(call, declared, number)
-                        if key not in self._leased:
-                            self._leased.add(key)
-                            return key
-                    self._lease_freed.clear()
-                    await self._lease_freed.wait()
+            key = await self._leases.acquire(owner_of(call), declared.key, give_up, self.settings.timeout)
         except TimeoutError:
-            busy = f"{MAX_LEASES} calls of this client are in progress, or wait for answers"
-            raise ServerUnavailable(self.key, busy) from None
+            raise ServerUnavailable(self.key, "too many calls of this client are in progress") from None
+        try:
+            yield await self._connected(key, declared.capabilities)
+        finally:
+            self._leases.release(key)
+
+    def _is_waiting(self, key: ConnectionKey) -> bool:
+        connection = self._connections.get(key)
+        return connection is not None and connection.relayed.waiting > 0
 
     async def offers(self, call: ServerCall) -> Offers:
         """The offers of the server to the client of a call; raises `ServerUnavailable`."""
         declared = self._declared.of(call.terms.capabilities)
         key = self._key(call, declared.key)
+        self._asked = key, declared.capabilities, asyncio.get_running_loop().time()
         found = self._usable(key)
+        if found is not None and self.failed_at is not None:
+            # Over HTTP the connection is not lost with the server: what is known of it may be out of date.
+            return await self._fetch_again(key, found)
         if found is None:
             known = self._offers.get(declared.key) if self.failed_at is None else None
             if known is not None and asyncio.get_running_loop().time() - known.fetched < STALE_SECONDS:
@@ -250,6 +240,32 @@ class Upstream:
             self._offers[declared.key] = offers
             self._generation.next()
         return offers
+
+    async def _fetch_again(self, key: ConnectionKey, connection: UpstreamConnection) -> Offers:
+        """The offers of a server that fails, or may work again; raises `ServerUnavailable`."""
+        if (refusal := self.breaker.refusal(asyncio.get_running_loop().time())) is not None:
+            raise ServerUnavailable(self.key, refusal.reason, refusal.retry_in)
+        before = connection.known_offers
+        connection.forget_offers()
+        try:
+            offers = await connection.offers()
+        except asyncio.CancelledError:
+            self.breaker.abandoned()
+            raise
+        except (DovetailError, TimeoutError) as problem:
+            self._note_failure(problem)
+            raise ServerUnavailable(self.key, str(problem) or "its lists did not arrive in time") from problem
+        self.answered()
+        self._note_offers(key, before, offers)
+        return offers
+
+    def _note_offers(self, key: ConnectionKey, before: Offers | None, offers: Offers) -> None:
+        """Keep the offers of a connection that was made again; clients are notified of what has changed."""
+        self._offers[key[1]] = offers
+        self._generation.next()
+        for kind in () if before is None else LIST_KINDS:
+            if before is not None and offers.of_kind(kind) != before.of_kind(kind):
+                self._on_changed(self, kind)
 
     def known(self, call: ServerCall) -> Offers | None:
         """The offers of the server to the client of a call, as far as they are known without asking."""
@@ -279,25 +295,45 @@ class Upstream:
     def kept_offers(self, call: ServerCall) -> Offers | None:
         """The offers of the server before it failed, for as long as its tools stay in the lists."""
         known = self._offers.get(self._declared.of(call.terms.capabilities).key)
-        if known is None or self.failed_at is None:
-            return known
-        since = asyncio.get_running_loop().time() - self.failed_at
-        return known if since < self.settings.grace_seconds else None
+        if known is not None and self.failed_at is not None:
+            since = asyncio.get_running_loop().time() - self.failed_at
+            known = known if since < self.settings.grace_seconds else None
+        self._was_missing = self._was_missing or known is None
+        return known
 
     def timed_out(self, problem: Timeout) -> None:
         """A request got no answer in time."""
-        self.breaker.timed_out(str(problem), asyncio.get_running_loop().time())
-        self._hangs = self.breaker.state is State.OPEN
+        self._not_answered(str(problem))
+
+    def lost(self, problem: ConnectionLost, connection: UpstreamConnection | None) -> None:
+        """A request was not answered; over HTTP, where each has a connection of its own, this tells of the server."""
+        if connection is None or not connection.is_usable or isinstance(problem, SessionEnded):
+            return  # `_watch` takes note of a connection that is lost
+        status = _status_of(problem)
+        if status in _OF_ONE_CALLER:
+            return
+        if status is None and isinstance(problem, OutcomeUnknown):
+            # It broke off in the middle, maybe because of this very call.
+            self._not_answered(str(problem))
+        else:
+            self._note_failure(problem)
+            self._hangs = True
+
+    def _not_answered(self, reason: str) -> None:
+        self.breaker.timed_out(reason, asyncio.get_running_loop().time())
+        if self.breaker.state is State.OPEN:
+            self._hangs = True
+            self._begin_failure(reason)
 
     def answered(self) -> None:
         """The server has answered a request."""
         self._hangs = False
         if self.breaker.state is not State.CLOSED or self.failed_at is not None:
-            failed_at, self.failed_at = self.failed_at, None
+            self.failed_at = None
             self._generation.next()
-            now = asyncio.get_running_loop().time()
-            if failed_at is not None and now - failed_at >= self.settings.grace_seconds:
-                self._announce()  # its tools have vanished from the lists
+            if self._was_missing:
+                self._was_missing = False
+                self._announce()
         self.breaker.succeeded()
 
     def connections_of(self, session: Session) -> list[UpstreamConnection]:
@@ -307,12 +343,29 @@ class Upstream:
 
     def has_subscriptions(self, session: Session) -> bool:
         """True if a session is subscribed to any resource."""
-        return any(connection.has_subscriptions(session) for connection in self._connections.values())
+        return self._lost.has(session) or any(
+            session in sessions
+            for connection in self._connections.values()
+            for sessions in connection.subscribers().values()
+        )
 
     def unsubscribe(self, session: Session, uri: str | None = None) -> None:
         """End the subscriptions of a session, or that to one resource."""
+        self._lost.remove(session, uri)
         for connection in self._connections.values():
             connection.unsubscribe(session, uri)
+
+    def subscriptions(self) -> dict[ConnectionKey, LostConnection]:
+        """The subscriptions of all clients, for another object that stands for the same server."""
+        for key, connection in self._connections.items():
+            if subscribers := connection.subscribers():
+                self._lost.add(key, connection.declared_by_client, subscribers)
+        return self._lost.take_all()
+
+    def take_over(self, lost: Mapping[ConnectionKey, LostConnection]) -> None:
+        """Make the subscriptions again that clients had at this server before its settings were changed."""
+        for key, (capabilities, subscribers) in lost.items():
+            self._subscribe_again(key, capabilities, subscribers)
 
     def release(self, session: Session) -> None:
         """A session has ended: close its connections."""
@@ -320,6 +373,8 @@ class Upstream:
         owner = session_owner(session)
         for key in [key for key in self._connections if key[0] == owner]:
             self._spawn(self._connections.pop(key).close())
+        for key in [key for key in self._before if key[0] == owner]:
+            del self._before[key]
 
     async def close(self) -> None:
         """Close everything, for good."""
@@ -336,8 +391,8 @@ class Upstream:
         connections, self._connections = list(self._connections.values()), {}
         await asyncio.gather(*(one.close() for one in connections), return_exceptions=True)
 
-    def _key(self, call: ServerCall, declared: bytes, number: int = 0) -> ConnectionKey:
-        return (owner_of(call) if self.is_stateful else None), declared, number
+    def _key(self, call: ServerCall, declared: bytes) -> ConnectionKey:
+        return (owner_of(call) if self.is_stateful else None), declared, 0
 
     def _usable(self, key: ConnectionKey) -> UpstreamConnection | None:
         found = self._connections.get(key)
@@ -410,17 +465,56 @@ class Upstream:
                 return other
         self._connections[key] = connection
         self._spawn(self._watch(key, connection))
+        if (before := self._before.pop(key, None)) is not None:
+            self._spawn(self._compare(key, connection, before))
         if self._sweeper is None:
             self._sweeper = asyncio.create_task(self._sweep(), name="dovetail-gateway-sweep")
         return connection
 
     def _note_failure(self, problem: BaseException) -> None:
-        now = asyncio.get_running_loop().time()
-        if self.failed_at is None:
-            self.failed_at = now
-            logger.warning("The server %r does not work: %s", self.key, problem or "it did not answer in time")
-        self.breaker.failed(str(problem) or "it did not answer in time", now)
+        reason = str(problem) or "it did not answer in time"
+        self.breaker.failed(reason, asyncio.get_running_loop().time())
+        self._begin_failure(reason)
+
+    def _begin_failure(self, reason: str) -> None:
+        """Requests are refused from now on until the server works again, which is tried from time to time."""
+        loop = asyncio.get_running_loop()
         self._generation.next()
+        if self.failed_at is None:
+            self.failed_at = loop.time()
+            logger.warning("The server %r does not work: %s", self.key, reason)
+            if self._offers:
+                self._spawn(self._end_grace(self.failed_at))
+        if (self._recovering is None or self._recovering.done()) and not self._closed:
+            self._recovering = self._spawn(self._recover())
+
+    async def _end_grace(self, failed_at: float) -> None:
+        """Notify clients when the tools of a server that fails vanish from the lists."""
+        await asyncio.sleep(self.settings.grace_seconds)
+        if self.failed_at == failed_at:
+            self._was_missing = True
+            self._generation.next()
+            self._announce()
+
+    async def _recover(self) -> None:
+        """Find out when a server works again, as long as clients have asked for it lately."""
+        loop = asyncio.get_running_loop()
+        while self.is_failing and self._asked is not None:
+            await asyncio.sleep(self.breaker.pause(loop.time()) + _PROBE_DELAY)
+            key, capabilities, asked = self._asked
+            if not self.is_failing or loop.time() - asked > RECOVERY_SECONDS:
+                return
+            with contextlib.suppress(ServerUnavailable):
+                found = self._usable(key)
+                if found is None:
+                    await self._open(key, capabilities)
+                else:
+                    await self._fetch_again(key, found)
+
+    async def _compare(self, key: ConnectionKey, connection: UpstreamConnection, before: Offers) -> None:
+        """Find out if a server that was connected to again offers something else than before."""
+        with contextlib.suppress(DovetailError, TimeoutError):
+            self._note_offers(key, before, await connection.offers())
 
     async def _watch(self, key: ConnectionKey, connection: UpstreamConnection) -> None:
         """Notice that a connection is lost."""
@@ -429,11 +523,54 @@ class Upstream:
         reason = await connection.wait_lost()
         if self._connections.get(key) is not connection:
             return  # closed by us
-        del self._connections[key]
+        self._forget_connection(key, connection)
+        self._forget_freshness(key[1])
         if loop.time() - began < SHORT_LIFE_SECONDS:
-            self._note_failure(ConnectionLost(reason))
+            if connection.busy or loop.time() - connection.last_used < _CAUSE_SECONDS:
+                # A call may have ended it, which says nothing about others.
+                self._not_answered(reason)
+            else:
+                self._note_failure(ConnectionLost(reason))
+        self._subscribe_again(key, connection.declared_by_client, connection.subscribers())
         with contextlib.suppress(DovetailError):
             await connection.close()
+
+    def _forget_connection(self, key: ConnectionKey, connection: UpstreamConnection) -> None:
+        del self._connections[key]
+        if connection.known_offers is not None:
+            self._before[key] = connection.known_offers
+
+    def _forget_freshness(self, declared: bytes) -> None:
+        """The next list asks the server again: it may not work any more, or offer something else."""
+        if (known := self._offers.get(declared)) is not None:
+            self._offers[declared] = msgspec.structs.replace(known, fetched=-math.inf)
+            self._generation.next()
+
+    def _subscribe_again(self, key: ConnectionKey, capabilities: ClientCapabilities, subscribers: Subscribers) -> None:
+        if subscribers and not self._closed:
+            self._lost.add(key, capabilities, subscribers)
+            self._spawn(self._restore_subscriptions(key, capabilities))
+
+    async def _restore_subscriptions(self, key: ConnectionKey, capabilities: ClientCapabilities) -> None:
+        """Subscribe again for clients whose connection was lost, as soon as there is another."""
+        loop = asyncio.get_running_loop()
+        while key in self._lost:
+            try:
+                connection = self._usable(key) or await self._open(key, capabilities)
+            except ServerUnavailable:
+                if self._closed:
+                    return
+                await asyncio.sleep(self.breaker.pause(loop.time()) + _PROBE_DELAY)
+                continue
+            for uri, sessions in self._lost.take(key).items():
+                try:
+                    for session, known_as in sessions.items():
+                        await connection.subscribe(uri, session, known_as)
+                    connection.report_update(uri)  # nobody knows what has happened to it meanwhile
+                except ConnectionLost:
+                    self._lost.add(key, capabilities, {uri: sessions})
+                except DovetailError as problem:
+                    logger.warning("Clients are not notified of changes of %s any more: %s", uri, problem)
 
     async def _sweep(self) -> None:
         """Close connections that nobody has used for a while."""
@@ -442,7 +579,7 @@ class Upstream:
             now = asyncio.get_running_loop().time()
             for key, connection in list(self._connections.items()):
                 if connection.is_idle and now - connection.last_used > self.settings.idle_seconds:
-                    del self._connections[key]
+                    self._forget_connection(key, connection)
                     with contextlib.suppress(DovetailError):
                         await connection.close()
 

@@ -187,6 +187,14 @@ class SuspendedCalls:
         waiting = self._pop(id)
         return None if waiting is None else TakenCall(self, waiting)
 
+    def give_up(self, suspendable: SuspendableCall) -> bool:
+        """Cancel a call that waits here, in favour of others; False if it does not wait. Its retry runs it again."""
+        id = next((entry.key for entry in self._suspended.entries() if entry.value.suspendable is suspendable), None)
+        if id is None:
+            return False
+        self._expire(id)
+        return True
+
     async def resume(self, waiting: Suspended, call: ServerCall, given: dict[str, Any]) -> Value | bytes:
         """Resume a call that was taken out, with answers by key."""
         answers = _read_answers(waiting.saved, given, call.terms.revision)
