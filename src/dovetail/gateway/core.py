@@ -65,6 +65,10 @@ logger = logging.getLogger("dovetail")
 MAX_PAGES = 256
 """Encoded pages of lists that are kept."""
 
+MAX_SPECIAL_TOOLS = 10_000
+"""Tools with arguments in headers, and tools that may run as tasks, that are known by name: a server may rename its
+tools without end, and the oldest of these names are forgotten."""
+
 INSTRUCTIONS_SECONDS = 3.0
 """Seconds that a first client waits for the instructions of servers that have not been connected to yet."""
 
@@ -114,7 +118,9 @@ class GatewayCore(ServerCore):
         from .methods import METHODS
 
         self.methods = METHODS
-        self._task_tools, self._subscribing = dict[str, ForwardedTool](), set[asyncio.Task[None]]()
+        self.mirrored = BoundedDict(MAX_SPECIAL_TOOLS)
+        self._task_tools: BoundedDict[str, ForwardedTool] = BoundedDict(MAX_SPECIAL_TOOLS)
+        self._subscribing: set[asyncio.Task[None]] = set()
         self.tools.get = self._task_tools.get
         # Which servers have tasks can change at any time.
         self.has_task_tools = True
@@ -197,7 +203,12 @@ class GatewayCore(ServerCore):
 
     def _named(self, catalogue: Catalogue) -> None:
         """A catalogue was made: take note of what calls of its tools need."""
-        self.mirrored = {**self.mirrored, **catalogue.mirrored()}
+        mirrored = catalogue.mirrored()
+        for name in catalogue.tools:
+            if name in mirrored:
+                self.mirrored[name] = mirrored[name]
+            else:
+                self.mirrored.pop(name, None)
         for name in catalogue.task_tools - self._task_tools.keys():
             self._task_tools[name] = ForwardedTool(self, name)
 
