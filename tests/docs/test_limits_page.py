@@ -24,6 +24,7 @@ INTERNAL = {
     "gateway.home_replica:MAX_HOMES": "a cache",
     "gateway.listings:MAX_LISTINGS": "a cache",
     "gateway.core:MAX_PAGES": "a small cache",
+    "gateway.core:MAX_SPECIAL_TOOLS": "names of tools that need something at each call",
     "gateway.access_control.quarantine:MAX_REVIEWS": "a small cache",
     "auth.authorization_code:MAX_FIELDS": "covered by the length of the response",
     "auth.challenge:MAX_CHALLENGES": "covered by the length of the header",

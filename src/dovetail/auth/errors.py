@@ -45,7 +45,7 @@ class LoginNeeded(AuthorizationFailed):
     def __init__(self, reason: str, advice: str = "") -> None:
         super().__init__(f"{reason}: {advice}" if advice else reason)
         self.reason = reason
-        """What happened, without the advice, which is for clients in code and on the command line."""
+        """The problem without the advice, which is for clients in code and on the command line."""
 
 
 class LoginNotOffered(AuthorizationFailed):

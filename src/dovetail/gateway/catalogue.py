@@ -20,6 +20,7 @@ from dovetail.types.resources import Resource, ResourceTemplate
 from dovetail.types.tools import Tool, ToolExecution
 from dovetail.uri_template.template import UriTemplate
 
+from .search_mode import definition_tokens
 from .servers.connection import Offers
 
 URI_PREFIX = "gateway:"
@@ -60,6 +61,7 @@ class Catalogue:
         self._template_owners = _owners(
             (part.server, (one.uri_template for one in part.offers.templates)) for part in parts
         )
+        self._tokens: dict[str, int] = {}
         self._matchers: list[tuple[str, UriTemplate]] | None = None
         self.task_tools: set[str] = set()
         """The names of tools whose calls may be tasks."""
@@ -114,6 +116,13 @@ class Catalogue:
                 else:
                     listed.setdefault(uri, template)
         return list(listed.items())
+
+    def tokens_of(self, name: str) -> int:
+        """About how many tokens the definition of a tool takes."""
+        known = self._tokens.get(name)
+        if known is None:
+            known = self._tokens[name] = definition_tokens(self.tools[name].definition)
+        return known
 
     def mirrored(self) -> dict[str, Any]:
         """The arguments that HTTP requests mirror into headers, by the names of tools for clients."""

@@ -270,7 +270,9 @@ class GatewayCore(ServerCore):
     def is_searched(self, call: ServerCall, catalogue: Catalogue) -> bool:
         """True if a client gets the tools that find others, because there are too many."""
         limits = self._settings.search_above
-        return limits is not None and needs_search(self.shown_tools(call, catalogue), limits)
+        if limits is None:
+            return False
+        return needs_search(limits, [name for name, _, _ in self.shown_tools(call, catalogue)], catalogue.tokens_of)
 
     def shown_tools(self, call: ServerCall, catalogue: Catalogue) -> list[Listed]:
         """The tools that the caller sees: name, server and definition."""

@@ -14,7 +14,7 @@ from dovetail.types.serialization import dump
 from dovetail.types.tools import CallToolResult, Tool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from .settings import SearchLimits
 
@@ -24,20 +24,16 @@ Listed = tuple[str, str, Tool]
 """The name of a tool for clients, its server, and its definition."""
 
 
-def needs_search(tools: Sequence[Listed], limits: SearchLimits | None) -> bool:
+def needs_search(limits: SearchLimits, names: Collection[str], tokens_of: Callable[[str], int]) -> bool:
     """True if a list is too long for a client: it has more tools, or takes more tokens, than the limits say."""
-    if limits is None or not tools:
-        return False
-    if limits.tools is not None and len(tools) > limits.tools:
+    if limits.tools is not None and len(names) > limits.tools:
         return True
-    if limits.tokens is None:
-        return False
-    return definition_tokens(tool for _, _, tool in tools) > limits.tokens
+    return limits.tokens is not None and sum(map(tokens_of, names)) > limits.tokens
 
 
-def definition_tokens(tools: Iterable[Tool]) -> int:
-    """About how many tokens the definitions of tools take."""
-    return estimated_tokens(msgspec.json.encode([dump(tool) for tool in tools]).decode("utf-8", "replace"))
+def definition_tokens(tool: Tool) -> int:
+    """About how many tokens the definition of a tool takes."""
+    return estimated_tokens(msgspec.json.encode(dump(tool)).decode("utf-8", "replace"))
 
 
 def finder_tools() -> list[tuple[str, Tool]]:

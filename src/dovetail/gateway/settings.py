@@ -210,7 +210,7 @@ AT_START = ("name", "title", "lockfile", "audit", "auth", "accounts", "group_cla
 """Settings that count from the start of the gateway to its end."""
 
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*?)`(?: - at `\$(.*)`)?", re.DOTALL)
-"""What msgspec says of a field that a struct does not have, and where the struct is."""
+"""The text of msgspec about a field that a struct does not have, and about the place of the struct."""
 
 
 def read_settings(kind: type[Any], value: object, place: str) -> Any:

@@ -310,7 +310,7 @@ class GatewayState:
         if known:
             widest = max(known, key=lambda offers: len(offers.tools))
             status["tools"] = len(widest.tools)
-            status["tokens"] = definition_tokens(widest.tools)
+            status["tokens"] = sum(map(definition_tokens, widest.tools))
         quarantine = self.access.quarantine
         if quarantine is not None and (held := quarantine.held(upstream.key)):
             status["quarantined"] = [msgspec.structs.asdict(one) for one in held]

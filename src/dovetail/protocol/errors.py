@@ -148,7 +148,7 @@ class HttpStatus(ConnectionLost):
     ) -> None:
         super().__init__(f"{reason} ({advice})" if advice else reason)
         self.reason = reason
-        """What happened, without the advice, which is for clients in code and on the command line."""
+        """The problem without the advice, which is for clients in code and on the command line."""
         self.status = status
         self.url = url
         self.retry_after = retry_after

@@ -118,7 +118,7 @@ class ConfigSource:
         }
 
     async def changes(self) -> AsyncGenerator[Configuration]:
-        """What the files say, each time that they, or the policy file, have changed."""
+        """The contents of the files, each time that they, or the policy file, have changed."""
         while True:
             # In a thread, since a file may be large or on a drive that is slow.
             changed = await asyncio.to_thread(self._look)
