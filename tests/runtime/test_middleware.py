@@ -127,6 +127,7 @@ class TestChain:
 
         server = Server("s", middleware=[Named("first"), Named("second")])
         server.use(Named("outer"), outermost=True)
+        server.tool(lambda: 1, name="one", input_schema={"type": "object"})
         async with Client(server) as client:
             order.clear()
             await client.tools()
