@@ -111,6 +111,8 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The number of tasks of the tool that may be open at once; 0 if there is no such limit."""
     limited_as: str = ""
     """The client that limits count the task for: its principal, or its address."""
+    namespace: str = ""
+    """That of the server that the task was created at: only servers with the same one show it and run it."""
     worker: str = ""
     """The process that runs the handler; empty while none does."""
     keeper: str = ""

@@ -88,6 +88,8 @@ class ServerCore:
     """Makes the ASGI application of a server with more than one endpoint (`http/application`); None for the usual."""
     runs_tasks = True
     """False if tasks are left to the workers that share the store."""
+    task_namespace: str = ""
+    """Keeps its tasks apart from those of servers with other tools on the same store, as the views of a gateway are."""
     find_session: FindSession | None = None
     """Finds a session over HTTP for a request that another replica has passed on; None where none are shared."""
     replaces_another = False

@@ -45,12 +45,19 @@ class StoredTasks:
     A task is found by its handle, a hash of its id: who can read the names in a store has no access to the tasks. A
     process that runs a task is in a group of workers, and the task in the group of its worker, so that others find the
     tasks of a process that died.
+
+    Servers with different tools may share a store, as the views of a gateway do. Each has a namespace, with a queue and
+    lists of its own, so that none of them runs or shows a task of another. The groups of workers belong to all of them:
+    whoever finds that a process has died puts its tasks into the queues of their own namespaces.
     """
 
-    def __init__(self, store: Store, sealed: SealedValues, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, store: Store, sealed: SealedValues, clock: Callable[[], float] = time.time, namespace: str = ""
+    ) -> None:
         self._store = store
         self._sealed = sealed
         self.clock = clock
+        self.namespace = namespace
 
     async def add(self, record: TaskRecord) -> StoredTask:
         """Add a task: when this returns, every process finds it. Refuses one more than its client or tool may have."""
@@ -71,11 +78,11 @@ class StoredTasks:
             value = await self._sealed.seal(name, value)
         # The groups come first: a task that no group has would be lost if this process died.
         if not record.worker:
-            await self.enqueue(handle)
+            await self.enqueue(record)
         elif store.shared:
             await self.begin_run(record.worker, handle)
         if record.principal is not None:
-            await store.join(_listed(record.principal), handle, self._listed_for(record), MAX_LISTED_TASKS)
+            await store.join(_listed_of(record), handle, self._listed_for(record), MAX_LISTED_TASKS)
         await store.put(name, value, self._ttl(record))
         return StoredTask(record, handle, value)
 
@@ -100,7 +107,7 @@ class StoredTasks:
             if after.max_tasks:
                 await self._count_of_tool(after, handle)
             if after.principal is not None:
-                await self._store.join(_listed(after.principal), handle, self._listed_for(after), MAX_LISTED_TASKS)
+                await self._store.join(_listed_of(after), handle, self._listed_for(after), MAX_LISTED_TASKS)
         value = _encoded(after)
         if self._store.shared:
             value = await self._sealed.seal(name, value)
@@ -117,26 +124,26 @@ class StoredTasks:
         if store.shared and worker:
             await store.leave(_run_by(worker), handle)
         if record.principal is not None:
-            await store.join(_listed(record.principal), handle, record.ttl, MAX_LISTED_TASKS)
+            await store.join(_listed_of(record), handle, record.ttl, MAX_LISTED_TASKS)
 
     async def _count_of_tool(self, record: TaskRecord, handle: str) -> bool:
         return await self._store.join(_of_tool(record), handle, self._listed_for(record), record.max_tasks)
 
     async def handles_of(self, principal: str) -> list[str]:
-        """The handles of the tasks of a principal."""
-        return sorted(await self._store.members(_listed(principal), MAX_LISTED_TASKS))
+        """The handles of the tasks of a principal in this namespace."""
+        return sorted(await self._store.members(_listed(principal, self.namespace), MAX_LISTED_TASKS))
 
-    async def enqueue(self, handle: str) -> None:
-        """Let any process that has room run the task."""
-        await self._store.join(_QUEUE, handle, MAX_TTL_SECONDS, MAX_QUEUED_TASKS)
+    async def enqueue(self, record: TaskRecord) -> None:
+        """Let any process of its namespace that has room run the task."""
+        await self._store.join(_queue(record.namespace), handle_of(record.id), MAX_TTL_SECONDS, MAX_QUEUED_TASKS)
 
     async def dequeue(self, handle: str) -> None:
         """The task runs, or needs nobody."""
-        await self._store.leave(_QUEUE, handle)
+        await self._store.leave(_queue(self.namespace), handle)
 
     async def queued(self, limit: int) -> list[str]:
-        """The handles of tasks that wait for a process that runs them."""
-        return await self._store.members(_QUEUE, limit)
+        """The handles of tasks of this namespace that wait for a process that runs them."""
+        return await self._store.members(_queue(self.namespace), limit)
 
     async def begin_run(self, worker: str, handle: str) -> None:
         """Let others find the task if this process dies; before the record says that it runs it."""
@@ -201,11 +208,24 @@ def _open(record: TaskRecord) -> str:
 
 
 def _of_tool(record: TaskRecord) -> str:
-    return f"open-tasks-of-tool:{_digest(record.tool)}"
+    return _within(record.namespace, f"open-tasks-of-tool:{_digest(record.tool)}")
 
 
-def _listed(principal: str) -> str:
-    return f"tasks-of:{_digest(principal)}"
+def _listed(principal: str, namespace: str) -> str:
+    return _within(namespace, f"tasks-of:{_digest(principal)}")
+
+
+def _listed_of(record: TaskRecord) -> str:
+    assert record.principal is not None
+    return _listed(record.principal, record.namespace)
+
+
+def _queue(namespace: str) -> str:
+    return _within(namespace, _QUEUE)
+
+
+def _within(namespace: str, group: str) -> str:
+    return f"{group}:{_digest(namespace)}" if namespace else group
 
 
 def _run_by(worker: str) -> str:

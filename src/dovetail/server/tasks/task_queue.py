@@ -1,4 +1,7 @@
-"""The queue of tasks that wait for a process with room; every process that shares the store takes from it."""
+"""The queue of tasks that wait for a process with room; every process that shares the store takes from it.
+
+Servers with different tools may share the store too: each takes from the queue of its own namespace.
+"""
 
 from __future__ import annotations
 

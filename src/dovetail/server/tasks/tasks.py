@@ -75,7 +75,7 @@ class Tasks:
         """The name of this process as one that runs tasks: that of its replica, if it is one."""
         self.runs_tasks = core.runs_tasks
         """False if tasks are left to other processes."""
-        self.stored = StoredTasks(core.store, SealedValues(core), core.clock)
+        self.stored = StoredTasks(core.store, SealedValues(core), core.clock, core.task_namespace)
         self.replica: Replica | None = None
         self._runs: dict[str, TaskRun] = {}
         self._driving: dict[TaskRun, asyncio.Task[None]] = {}
@@ -116,7 +116,7 @@ class Tasks:
         self.replica, self.worker, self._lapses = replica, replica.id, replica.lapses
         replica.on(TaskChanged, lambda message: self._announced(message.handle, message.queued))
         replica.on_gap["tasks"] = self._missed_announcements
-        self.stored = StoredTasks(replica.store, SealedValues(self.core), self.stored.clock)
+        self.stored = StoredTasks(replica.store, SealedValues(self.core), self.stored.clock, self.stored.namespace)
         self._looking = asyncio.create_task(self._look_after_others(), name="dovetail-tasks")
 
     async def create(
@@ -148,6 +148,7 @@ class Tasks:
             resume=tool.task.resume,
             max_tasks=tool.task.max_tasks,
             limited_as=client,
+            namespace=self.stored.namespace,
             worker=self.worker if here else "",
             run=1 if here else 0,
             journal={} if running is None else dict(running[0].journal.entries),
@@ -169,7 +170,7 @@ class Tasks:
     async def find(self, id: str, principal: str | None) -> StoredTask:
         """A task that a principal may see; one and the same error for all that it may not, or that do not exist."""
         stored = await self.stored.find(handle_of(id))
-        if stored is None or stored.record.principal != principal:
+        if stored is None or stored.record.principal != principal or stored.record.namespace != self.stored.namespace:
             raise task_not_found()
         if not self.core.shows(principal, "tool", stored.record.tool):
             raise task_not_found()
@@ -192,7 +193,7 @@ class Tasks:
         elsewhere = self.replica is not None and known.record.keeper != self.worker
         if elsewhere and any(key in responses for key in known.record.questions):
             # Before the record says that somebody has to run the task: this process may die in between.
-            await self.stored.enqueue(handle_of(id))
+            await self.stored.enqueue(known.record)
 
         def answer(record: TaskRecord) -> TaskRecord | None:
             answered = {key: question for key, question in record.questions.items() if key in responses}
@@ -203,7 +204,7 @@ class Tasks:
         done = await self.change(handle_of(id), answer, known)
         if done is not None and done.record.status == "working" and done.record.keeper != self.worker:
             # The process that keeps the handler is faster; if it is gone, the queue finds another one.
-            await self.stored.enqueue(handle_of(id))
+            await self.stored.enqueue(done.record)
             self.announce(handle_of(id), queued=True)
 
     async def refuse(self, id: str, key: str, reason: str) -> None:
@@ -305,7 +306,7 @@ class Tasks:
             if record is None or record.is_ended or (record.worker, record.run) != (self.worker, run.number):
                 if record is not None and record.status == "working" and not record.worker:
                     # Again: this process may have removed it from the queue since, taking the task for its own.
-                    await self.stored.enqueue(run.handle)
+                    await self.stored.enqueue(record)
                     self.announce(run.handle, queued=True)
                 return False
             run.lapses = lapses
@@ -371,7 +372,7 @@ class Tasks:
 
     def tool_of(self, record: TaskRecord) -> RegisteredTool | None:
         """The tool of a task; None if this server does not have it."""
-        tool = self.core.tools.get(record.tool)
+        tool = self.core.tools.get(record.tool) if record.namespace == self.stored.namespace else None
         return None if tool is None or tool.task is None else tool
 
     def _start(
@@ -568,10 +569,10 @@ class Tasks:
         # First into the queue: between two steps that are not one, a task must not be in nobody's hands. And once more:
         # meanwhile the other process may have come back, and have removed what seems to be its own.
         if after.status == "working":
-            await self.stored.enqueue(handle)
+            await self.stored.enqueue(after)
         done = await self.change(handle, end, known)
         if done is not None and done.record.status == "working":
-            await self.stored.enqueue(handle)
+            await self.stored.enqueue(done.record)
             self.announce(handle, queued=True)
         return done is not None
 
