@@ -8,7 +8,8 @@ DovetailError
     ├── LoginNotOffered   the server has no authorization server: only a token that the user has already helps
     ├── ClientNeeded      the authorization server knows no client of ours, and allows no registration
     └── TokenRefused      a token or DPoP proof that a client sent is not valid
-        └── UnknownKey    it is signed with an unknown key; fetching the keys again may help
+        ├── UnknownKey    it is signed with an unknown key; fetching the keys again may help
+        └── TokenUnusable it is valid, and not accepted for a reason that its owner may know
 """
 
 from __future__ import annotations
@@ -62,6 +63,10 @@ class TokenRefused(AuthorizationFailed):
 
 class UnknownKey(TokenRefused):
     """A token is signed with an unknown key."""
+
+
+class TokenUnusable(TokenRefused):
+    """A valid token is not accepted; the text is for the client too, who gets the same token at each login."""
 
 
 def with_credentials_advice(problem: BaseException, advice: str) -> str:

@@ -78,10 +78,16 @@ class TokenRules(msgspec.Struct, frozen=True, kw_only=True):
                 f"Algorithms are some of {', '.join(ALGORITHMS)}, not {', '.join(sorted(unknown)) or 'none'}"
             )
 
-    def check(self, token: str, keys: Collection[PublicKey], now: float) -> Principal:
-        """Verify a signed token; raises `TokenRefused`, or `UnknownKey` if fetching the keys again may help."""
+    def check(
+        self, token: str, keys: Collection[PublicKey], now: float, audience: Collection[str] | None = None
+    ) -> Principal:
+        """Verify a signed token; raises `TokenRefused`, or `UnknownKey` if fetching the keys again may help.
+
+        `audience` is for a part of a server with an audience of its own; without any, each token is refused.
+        """
         claims = jwt.verify(token, keys, typ=ACCESS_TYPES, algorithms=self.algorithms)
-        jwt.check_claims(claims, now=now, issuer=self.issuer, audience=self.audience, leeway=self.leeway)
+        accepted = self.audience if audience is None else audience
+        jwt.check_claims(claims, now=now, issuer=self.issuer, audience=accepted, leeway=self.leeway)
         return principal_from_claims(claims)
 
 
@@ -125,8 +131,11 @@ def fetch_keys(url: str, now: float) -> Flow[IssuerKeys]:
     return IssuerKeys(read_key_set(document.fields), now)
 
 
-def introspect(context: TokenRequestContext, token: str, audience: Collection[str]) -> Flow[Principal]:
-    """Introspect a token at the authorization server (RFC 7662); its audience is checked as well."""
+def introspect(context: TokenRequestContext, token: str, audience: Collection[str] | None = None) -> Flow[Principal]:
+    """Introspect a token at the authorization server (RFC 7662).
+
+    Without an `audience`, that of the token is still to be checked (`check_audience`).
+    """
     endpoint = context.server.introspection_endpoint
     if endpoint is None or context.client is None:
         raise LocalError("Introspection needs a server with an introspection endpoint, and a client")
@@ -139,11 +148,17 @@ def introspect(context: TokenRequestContext, token: str, audience: Collection[st
         raise TokenRefused("The token is not active")
     if claims.get("iss") not in (None, context.server.issuer):
         raise TokenRefused("The token is of another issuer")
-    if not jwt.audiences(claims).intersection(audience):
-        raise TokenRefused("The token is for another audience")
+    if audience is not None:
+        check_audience(claims, audience)
     if claims.get("exp") is not None:
         jwt.check_times(claims, context.now)
     return principal_from_claims({"iss": context.server.issuer, **claims})
+
+
+def check_audience(claims: dict[str, Any], audience: Collection[str]) -> None:
+    """Refuse a token of which no audience is among the accepted ones."""
+    if not jwt.audiences(claims).intersection(audience):
+        raise TokenRefused("The token is for another audience")
 
 
 def principal_from_claims(claims: dict[str, Any]) -> Principal:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from dovetail.auth import challenge, dpop, scopes, url_guard
-from dovetail.auth.errors import AuthorizationFailed, TokenRefused
+from dovetail.auth.errors import AuthorizationFailed, TokenRefused, TokenUnusable
 from dovetail.auth.jwk import ALGORITHMS
 from dovetail.auth.jwt import LEEWAY
 from dovetail.auth.metadata import ProtectedResource, canonical_url, covers, encode_protected_resource
@@ -118,7 +118,8 @@ class Authenticator:
         except TokenRefused as problem:
             logger.info("A token was refused: %s", problem)
             error = "invalid_dpop_proof" if isinstance(problem, _BadProof) else "invalid_token"
-            return self._unauthorized(metadata, "dpop" if self._rules.dpop else scheme, error)
+            reason = str(problem) if isinstance(problem, TokenUnusable) else None
+            return self._unauthorized(metadata, "dpop" if self._rules.dpop else scheme, error, reason)
         except AuthorizationFailed as problem:
             logger.error("Tokens cannot be verified now: %s", problem)
             retry = ((b"retry-after", b"30"),)
@@ -172,15 +173,17 @@ class Authenticator:
             except TokenRefused as problem:
                 raise _BadProof(str(problem)) from None
 
-    def _unauthorized(self, metadata: str | None, scheme: str, error: str | None) -> Refusal:
+    def _unauthorized(self, metadata: str | None, scheme: str, error: str | None, reason: str | None = None) -> Refusal:
         header = challenge.write(
             _SCHEMES[scheme],
             error=error,
+            error_description=reason,
             scope=self._rules.scopes,
             algs=ALGORITHMS if scheme == "dpop" else (),
             resource_metadata=metadata,
         )
-        return Refusal(401, INVALID_REQUEST, "Unauthorized: a valid token is needed", headers=_challenge_header(header))
+        text = f"Unauthorized: {reason or 'a valid token is needed'}"
+        return Refusal(401, INVALID_REQUEST, text, headers=_challenge_header(header))
 
     def _base_url(self, scope: Scope, headers: Headers) -> str:
         """The URL of the application's root: configured, or from the request, whose Host was checked before."""

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from time import monotonic, time
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar
 
 from dovetail.auth import scopes as scope_rules
 from dovetail.auth import token_verification
@@ -26,6 +27,7 @@ from .token_cache import TokenCache
 
 if TYPE_CHECKING:
     from dovetail.auth.http import Flow
+    from dovetail.auth.jwk import PublicKey
     from dovetail.runtime.oauth_http import OAuthHttp
     from dovetail.transports.http.contract import HttpOptions
 
@@ -65,6 +67,13 @@ class Verifier:
     async def __call__(self, token: str) -> Principal | None:
         """The principal of a token; None, or `TokenRefused`, if the token is not accepted."""
         raise NotImplementedError
+
+    def with_audience(self, audience: tuple[str, ...]) -> Verifier:
+        """A verifier of tokens for other audiences, for a part of a server with a URL of its own.
+
+        By default the verifier itself, which decides about audiences in its own way.
+        """
+        return self
 
 
 class StaticTokens(Verifier):
@@ -108,25 +117,44 @@ class JWTVerifier(Verifier):
         self.scopes, self.implies = _checked(scopes), _hierarchy(implies)
         self.dpop = dpop
         self._rules = TokenRules(issuer=issuer, audience=self.audience, algorithms=tuple(algorithms))
-        self._issuer = _Issuer(issuer, http)
-        self._jwks_uri = jwks_uri
-        self._keys = IssuerKeys()
-        self._fetched_at = float("-inf")
-        self._fetching: asyncio.Task[None] | None = None
+        self._keys = _KeySource(issuer, _Issuer(issuer, http), jwks_uri)
 
     async def __call__(self, token: str) -> Principal:
         """The principal of a token; keys are fetched for the first one, and again when they are due."""
         if len(token) > MAX_TOKEN:
             raise TokenRefused("The token is too long")
-        await self._refresh(unknown=False)
+        await self._keys.refresh(unknown=False)
         try:
-            return self._rules.check(token, self._keys.keys, time())
+            return self._rules.check(token, self._keys.current, time(), self.audience)
         except UnknownKey:
-            if not await self._refresh(unknown=True):
+            if not await self._keys.refresh(unknown=True):
                 raise
-        return self._rules.check(token, self._keys.keys, time())
+        return self._rules.check(token, self._keys.current, time(), self.audience)
 
-    async def _refresh(self, *, unknown: bool) -> bool:
+    def with_audience(self, audience: tuple[str, ...]) -> Self:
+        """The same verifier, with the same keys, for tokens of other audiences."""
+        other = copy.copy(self)
+        other.audience = audience
+        return other
+
+
+class _KeySource:
+    """The keys of an issuer, fetched when they are due; verifiers with different audiences share it."""
+
+    def __init__(self, url: str, issuer: _Issuer, jwks_uri: str | None) -> None:
+        self._url = url
+        self._issuer = issuer
+        self._jwks_uri = jwks_uri
+        self._keys = IssuerKeys()
+        self._fetched_at = float("-inf")
+        self._fetching: asyncio.Task[None] | None = None
+
+    @property
+    def current(self) -> tuple[PublicKey, ...]:
+        """The keys that were fetched last."""
+        return self._keys.keys
+
+    async def refresh(self, *, unknown: bool) -> bool:
         """Fetch the keys if that is due, once for all requests that wait for them; return True if they are new."""
         if not self._keys.is_due(monotonic(), unknown=unknown):
             return False
@@ -137,7 +165,7 @@ class JWTVerifier(Verifier):
             if old.keys and since < token_verification.KEYS_PAUSE:
                 return False
             if not old.keys and since < RETRY_SECONDS:
-                raise AuthorizationFailed(f"The keys of {self.issuer} could not be fetched a moment ago")
+                raise AuthorizationFailed(f"The keys of {self._url} could not be fetched a moment ago")
             self._fetched_at = monotonic()
             self._fetching = asyncio.create_task(self._fetch())
             self._fetching.add_done_callback(_retrieve_exception)
@@ -153,7 +181,7 @@ class JWTVerifier(Verifier):
         if url is None:
             url = (await self._issuer.metadata()).jwks_uri
             if url is None:
-                raise AuthorizationFailed(f"The metadata of {self.issuer} have no jwks_uri")
+                raise AuthorizationFailed(f"The metadata of {self._url} have no jwks_uri")
         self._keys = await self._issuer.run(token_verification.fetch_keys(url, monotonic()))
 
 
@@ -188,20 +216,27 @@ class Introspection(Verifier):
         self._client = OAuthClient(id=client_id, issuer=issuer, secret=client_secret)
         self._issuer = _Issuer(issuer, http)
         self._cache = TokenCache(cache)
-        self._discovery = asyncio.Lock()
-        self._server = None if endpoint is None else AuthorizationServer(issuer=issuer, introspection_endpoint=endpoint)
+        if endpoint is not None:
+            self._issuer.server = AuthorizationServer(issuer=issuer, introspection_endpoint=endpoint)
 
     async def __call__(self, token: str) -> Principal:
         """The principal of a token, as the issuer reports it."""
         if len(token) > MAX_TOKEN:
             raise TokenRefused("The token is too long")
-        return await self._cache.get(token, self._introspect)
+        principal = await self._cache.get(token, self._introspect)
+        # Not part of what is cached, which verifiers with different audiences share.
+        token_verification.check_audience(principal.claims, self.audience)
+        return principal
+
+    def with_audience(self, audience: tuple[str, ...]) -> Self:
+        """The same verifier, with the same cache, for tokens of other audiences."""
+        other = copy.copy(self)
+        other.audience = audience
+        return other
 
     async def _introspect(self, token: str) -> Principal:
-        async with self._discovery:
-            server = self._server = self._server or await self._issuer.metadata()
-        context = TokenRequestContext(server, self._client, time(), os.urandom)
-        return await self._issuer.run_shared(token_verification.introspect(context, token, self.audience))
+        context = TokenRequestContext(await self._issuer.known_metadata(), self._client, time(), os.urandom)
+        return await self._issuer.run_shared(token_verification.introspect(context, token))
 
 
 class _Issuer:
@@ -214,6 +249,15 @@ class _Issuer:
         self._shared: OAuthHttp | None = None
         self._users = 0
         self._slots = asyncio.Semaphore(MAX_INTROSPECTIONS)
+        self._discovery = asyncio.Lock()
+        self.server: AuthorizationServer | None = None
+        """Its metadata, if they are known."""
+
+    async def known_metadata(self) -> AuthorizationServer:
+        """Its metadata, which are fetched once."""
+        async with self._discovery:
+            self.server = self.server or await self.metadata()
+            return self.server
 
     async def metadata(self) -> AuthorizationServer:
         """Its metadata (RFC 8414)."""
