@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from dovetail import Client, Context, Gateway, Server, TaskCancelled, TaskNotFound
+from dovetail.gateway.servers import upstream
 from dovetail.protocol.revisions import REVISIONS
+from tests.gateway.served import served, tokens
 
 BACKS = ["2025-06-18", "2025-11-25", "2026-07-28"]
 WITH_TASKS = ["2025-11-25", "2026-07-28"]
@@ -107,3 +109,28 @@ async def test_tools_say_to_clients_that_decide_which_calls_may_be_tasks(back: s
         execution = tools[f"{back}__render"].execution
         assert execution is not None
         assert execution.task_support == "optional"
+
+
+async def test_a_task_goes_on_when_the_session_that_started_it_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over the connection of that session, which is closed after it."""
+    monkeypatch.setattr(upstream, "SWEEP_SECONDS", 0.02)
+    server, finish, began = Server("slow", revisions=["2025-11-25"]), asyncio.Event(), asyncio.Event()
+
+    @server.tool(task="optional")
+    async def work(ctx: Context) -> str:
+        began.set()
+        await finish.wait()
+        return "done"
+
+    async with served(Gateway({"slow": server}, auth=tokens(ann=[]))) as at:
+        async with at.client("ann", revision="2025-11-25") as client:
+            task = await client.start("slow__work")
+            reference = task.reference
+            await began.wait()
+        assert at.gateway.status["servers"]["slow"]["connections"] == 1
+        finish.set()
+        async with at.client("ann", revision="2025-11-25") as client:
+            assert (await client.task(reference).result()).text == "done"
+        async with asyncio.timeout(10):
+            while at.gateway.status["servers"]["slow"]["connections"]:
+                await asyncio.sleep(0.01)

@@ -52,4 +52,5 @@ def owner_of(call: ServerCall) -> Hashable:
 
 def session_owner(session: Session) -> Hashable:
     """The owner of connections for a session."""
-    return ("session", session.id if session.id is not None else id(session))
+    # The object itself, not its `id()`, which another session may have when this one is gone.
+    return ("session", session if session.id is None else session.id)

@@ -119,6 +119,8 @@ class UpstreamConnection(ClientConnection):
         self.shared = shared
         self.tell_replicas = True
         """False if only its own clients may hear of updates, because it has the credentials of one caller."""
+        self.outlives_session = False
+        """True if its session has ended, and it is open only for the tasks that are in progress."""
         self.busy = 0
         """Requests in progress."""
         self.last_used = self._loop.time()

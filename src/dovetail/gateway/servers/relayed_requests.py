@@ -19,6 +19,7 @@ from dovetail.protocol.errors import (
     Refused,
     RemoteError,
 )
+from dovetail.server.tasks.task_call import TaskCall
 from dovetail.types.base import EmptyParams
 from dovetail.types.capabilities import ClientCapabilities, Implementation
 from dovetail.types.client_features import (
@@ -89,6 +90,11 @@ class RelayedRequests(RequestHandlers):
             yield
         finally:
             self._serving.pop(key, None)
+
+    @property
+    def serves_tasks(self) -> bool:
+        """True if a task is in progress, which may go on without the session that created it."""
+        return any(isinstance(one.call, TaskCall) for one in self._serving.values())
 
     @property
     def newest(self) -> Invocation | None:

@@ -368,11 +368,15 @@ class Upstream:
             self._subscribe_again(key, capabilities, subscribers)
 
     def release(self, session: Session) -> None:
-        """A session has ended: close its connections."""
+        """A session has ended: close its connections, except those over which its tasks are in progress."""
         self.unsubscribe(session)
         owner = session_owner(session)
-        for key in [key for key in self._connections if key[0] == owner]:
-            self._spawn(self._connections.pop(key).close())
+        for key, connection in [item for item in self._connections.items() if item[0][0] == owner]:
+            if connection.relayed.serves_tasks:
+                connection.outlives_session = True  # `_sweep` closes it after them
+            else:
+                del self._connections[key]
+                self._spawn(connection.close())
         for key in [key for key in self._before if key[0] == owner]:
             del self._before[key]
 
@@ -578,7 +582,8 @@ class Upstream:
             await asyncio.sleep(min(SWEEP_SECONDS, max(self.settings.idle_seconds / 2, 0.05)))
             now = asyncio.get_running_loop().time()
             for key, connection in list(self._connections.items()):
-                if connection.is_idle and now - connection.last_used > self.settings.idle_seconds:
+                unused = now - connection.last_used
+                if connection.is_idle and (connection.outlives_session or unused > self.settings.idle_seconds):
                     self._forget_connection(key, connection)
                     with contextlib.suppress(DovetailError):
                         await connection.close()
