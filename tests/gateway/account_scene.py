@@ -89,6 +89,11 @@ class Browser:
                 return Page(url, answer.status, answer.headers, await answer.text())
         raise AssertionError(f"too many redirects to {url}")
 
+    @property
+    def cookies(self) -> list[tuple[tuple[str, str], str]]:
+        """The cookies, each with its host and name."""
+        return list(self._cookies.items())
+
     def set_cookie(self, url: str, name: str, value: str) -> None:
         """Write a cookie by hand."""
         self._cookies[urlsplit(url).netloc, name] = value

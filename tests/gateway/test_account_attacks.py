@@ -13,6 +13,8 @@ import pytest
 from dovetail import Client, Context, Gateway, JWTVerifier, OAuth, RemoteError, Server
 from dovetail.client.auth.token_store import FileTokens
 from dovetail.gateway import Credentials, ServerSettings
+from dovetail.storage import MemoryStore
+from dovetail.storage.contract import StoreUnavailable
 from tests.gateway.account_scene import AccountScene, account_scene, query_of
 from tests.gateway.exchanging_auth import Recorder, behind
 from tests.gateway.test_credentials import ERAS, make_server
@@ -200,6 +202,41 @@ async def test_no_secret_of_a_login_is_in_the_log_or_on_a_page(caplog: pytest.Lo
     for secret in secrets - {""}:
         assert secret not in told
         assert secret not in page.text
+
+
+async def test_the_cookie_of_before_a_logout_or_another_login_is_of_no_use() -> None:
+    store = MemoryStore()
+    async with account_scene(make_server, stores=(store, store)) as at, at.browser("ann") as browser:
+        accounts = f"{at.url}/accounts"
+        for action in ("logout", "login"):
+            page = await browser.press(await browser.open(accounts), "login")
+            assert page.title.startswith("Your accounts")
+            ((name, stolen),) = ((name, value) for (host, name), value in browser.cookies if host in at.url)
+            await browser.open(accounts, {"action": action, "form_token": page.fields("logout")["form_token"]})
+            for url in at.urls:
+                async with at.browser("eve") as thief:
+                    thief.set_cookie(url, name, stolen)
+                    assert (await thief.open(f"{url}/accounts")).title.startswith("Log in")
+
+
+async def test_a_page_fails_where_it_cannot_be_known_whether_its_session_was_ended() -> None:
+    store = FailingStore()
+    async with account_scene(make_server, stores=(store,)) as at, at.browser("ann") as browser:
+        page = await browser.press(await browser.open(f"{at.url}/accounts"), "login")
+        store.fails = True
+        for answer in (await browser.open(f"{at.url}/accounts"), await browser.press(page, "logout")):
+            assert (answer.status, answer.title) == (503, "Try again later · team")
+
+
+class FailingStore(MemoryStore):
+    """A store that cannot be reached for a while."""
+
+    fails = False
+
+    async def get(self, key: str) -> bytes | None:
+        if self.fails:
+            raise StoreUnavailable("gone")
+        return await super().get(key)
 
 
 class Refuses:

@@ -349,26 +349,28 @@ class TestBrowserSessions:
     def sessions(self, base: str = "https://tools.example.com", issuer: str | None = None) -> BrowserSessions:
         return BrowserSessions(AccountStore(KeyRing([b"k" * 32]), MemoryStore, issuer), base)
 
-    def test_a_session_is_read_until_it_expires(self) -> None:
+    async def test_a_session_is_read_until_it_expires(self) -> None:
         sessions, now = self.sessions(), time.time()
         session = sessions.new(now, "ann")
         cookie = sessions.write(session).partition(";")[0].encode()
-        assert sessions.read(b"a=b; " + cookie, now + SESSION_SECONDS - 1) == session
-        assert sessions.read(cookie, now + SESSION_SECONDS + 1).principal is None
-        assert sessions.read(b"", now).id != sessions.read(b"", now).id
+        assert await sessions.read(b"a=b; " + cookie, now + SESSION_SECONDS - 1) == session
+        assert (await sessions.read(cookie, now + SESSION_SECONDS + 1)).principal is None
+        assert (await sessions.read(b"", now)).id != (await sessions.read(b"", now)).id
 
     @pytest.mark.parametrize(
         ("base", "issuer"),
         [("https://trial.example.com", None), ("https://tools.example.com", "https://trial.example")],
     )
-    def test_a_session_of_another_gateway_or_issuer_is_that_of_nobody(self, base: str, issuer: str | None) -> None:
+    async def test_a_session_of_another_gateway_or_issuer_is_that_of_nobody(
+        self, base: str, issuer: str | None
+    ) -> None:
         """They may have the same keys, and a user of the same name who is someone else."""
         here, there, now = self.sessions(), self.sessions(base, issuer), time.time()
         cookie = there.write(there.new(now, "ann")).partition(";")[0].encode()
-        assert there.read(cookie, now).principal == "ann"
-        assert here.read(cookie, now).principal is None
+        assert (await there.read(cookie, now)).principal == "ann"
+        assert (await here.read(cookie, now)).principal is None
 
-    def test_cookies_of_other_applications_do_not_hide_a_session(self) -> None:
+    async def test_cookies_of_other_applications_do_not_hide_a_session(self) -> None:
         sessions, now = self.sessions(), time.time()
         cookie = sessions.write(sessions.new(now, "ann")).partition(";")[0].encode()
         for others in (
@@ -378,24 +380,47 @@ class TestBrowserSessions:
             b"__Host-dovetail-gateway=x; ",
             b"a=b, ",
         ):
-            assert sessions.read(others + cookie, now).principal == "ann"
-            assert sessions.read(cookie + b"; " + others, now).principal == "ann"
+            assert (await sessions.read(others + cookie, now)).principal == "ann"
+            assert (await sessions.read(cookie + b"; " + others, now)).principal == "ann"
 
-    def test_a_session_of_another_version_is_that_of_nobody(self) -> None:
+    async def test_a_session_of_another_version_is_that_of_nobody(self) -> None:
         store, base, now = AccountStore(KeyRing([b"k" * 32]), MemoryStore), "https://tools.example.com", time.time()
         value = store.seal(msgspec.msgpack.encode([1]), f"browser session {base}".encode())
         cookie = f"__Host-dovetail-gateway={value}".encode()
-        assert BrowserSessions(store, base).read(cookie, now).principal is None
+        assert (await BrowserSessions(store, base).read(cookie, now)).principal is None
 
     def test_over_https_the_cookie_belongs_to_the_host_alone(self) -> None:
         cookie = self.sessions().write(self.sessions().new(0.0))
         assert cookie.startswith("__Host-")
         assert cookie.endswith("; Path=/; Max-Age=3600; HttpOnly; SameSite=Lax; Secure")
 
-    def test_gateways_on_other_ports_of_a_machine_have_other_cookies(self) -> None:
+    async def test_gateways_on_other_ports_of_a_machine_have_other_cookies(self) -> None:
         one, other = self.sessions("http://127.0.0.1:8000"), self.sessions("http://127.0.0.1:8001")
         cookie = one.write(one.new(time.time(), "ann")).partition(";")[0].encode()
-        assert other.read(cookie, time.time()).principal is None
+        assert (await other.read(cookie, time.time())).principal is None
+
+    async def test_a_session_that_was_ended_is_that_of_nobody_at_each_gateway(self) -> None:
+        store, base, now = MemoryStore(), "https://tools.example.com", time.time()
+        here, there = (BrowserSessions(AccountStore(KeyRing([b"k" * 32]), lambda: store), base) for _ in range(2))
+        ended, other = here.new(now, "ann"), here.new(now, "ann")
+        cookies = [here.write(one).partition(";")[0].encode() for one in (ended, other)]
+        await here.end(ended, now)
+        assert [(await there.read(cookie, now)).principal for cookie in cookies] == [None, "ann"]
+
+    async def test_an_ended_session_is_stored_only_until_its_cookie_would_have_expired(self) -> None:
+        kept: list[float | None] = []
+
+        class Noting(MemoryStore):
+            async def put(self, key: str, value: bytes, ttl: float | None = None) -> None:
+                kept.append(ttl)
+
+        store, now = Noting(), time.time()
+        sessions = BrowserSessions(AccountStore(KeyRing([b"k" * 32]), lambda: store), "https://tools.example.com")
+        await sessions.end(sessions.new(now, "ann"), now + 600)
+        assert kept == [pytest.approx(SESSION_SECONDS - 600)]
+        await sessions.end(sessions.new(now, "ann"), now + SESSION_SECONDS + 1)
+        await sessions.end(sessions.new(now), now)
+        assert len(kept) == 1, "a session that has expired, or is that of nobody, needs no entry"
 
 
 class TestViews:

@@ -176,7 +176,7 @@ async def test_a_server_that_takes_the_name_of_another_gets_none_of_its_rights()
         assert (await client.call("bank__pay")).text == "paid at the bank"
         with pytest.raises(RemoteError, match="deny everything of shop"):
             await client.call("shop__pay")
-        assert "# Server shop\n\nof the shop" in (client.instructions or "")
+        assert client.instructions == "# Server bank\n\nof the bank"
 
 
 async def test_a_header_that_names_another_tool_than_the_body_is_refused() -> None:

@@ -10,9 +10,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from dovetail import Client, Context, Gateway, JWTVerifier, LocalError, RemoteError, Server
+from dovetail import Client, Context, Gateway, JWTVerifier, LocalError, Principal, RemoteError, Server
 from dovetail.gateway import Credentials, ServerSettings
 from dovetail.gateway.settings import read_settings, server_settings
 from tests.gateway.exchanging_auth import SECRET, ExchangingAuth, Recorder, behind, exchanging
@@ -91,7 +92,9 @@ async def one_server(back: str = "2026-07-28") -> AsyncGenerator[tuple[Exchangin
 
 
 @contextlib.asynccontextmanager
-async def scene(back: str = "2026-07-28", **settings: Any) -> AsyncGenerator[Scene]:
+async def scene(
+    back: str = "2026-07-28", verifier: type[JWTVerifier] = JWTVerifier, **settings: Any
+) -> AsyncGenerator[Scene]:
     sock = listening()
     url = url_of(sock)
     async with exchanging(f"{url}/mcp") as auth:
@@ -100,7 +103,7 @@ async def scene(back: str = "2026-07-28", **settings: Any) -> AsyncGenerator[Sce
             credentials = Credentials(type="token-exchange", client_id="gateway", client_secret=SECRET, issuer=issuer)
             gateway = Gateway(
                 {"notes": address},
-                auth=JWTVerifier(issuer=issuer, audience=f"{url}/mcp"),
+                auth=verifier(issuer=issuer, audience=f"{url}/mcp"),
                 settings={"notes": ServerSettings(credentials=credentials, **settings)},
             )
             async with serving(gateway.asgi(), sock):
@@ -239,6 +242,29 @@ async def test_clients_of_one_principal_with_other_scopes_have_other_credentials
             await call_tool(narrow, "ann")
         assert len(at.auth.exchanged) == 2
         assert len(at.recorder.tokens) == 2
+
+
+class FirstIsAdmin(JWTVerifier):
+    """Tokens with groups: the first one is from the time when its user was in `admins`."""
+
+    first = ""
+
+    async def __call__(self, token: str) -> Principal:
+        principal = await super().__call__(token)
+        self.first = self.first or token
+        groups = ["admins"] if token == self.first else []
+        return msgspec.structs.replace(principal, claims={**principal.claims, "groups": groups})
+
+
+async def test_a_user_who_has_left_a_group_does_not_use_what_the_token_from_before_was_exchanged_for() -> None:
+    async with scene(verifier=FirstIsAdmin) as at, at.client("ann") as admin:
+        await call_tool(admin, "ann")
+        first, at.recorder.seen[:] = at.recorder.tokens, []
+        async with at.client("ann") as later:
+            await call_tool(later, "ann")
+            assert not at.recorder.tokens & first
+        await call_tool(admin, "ann")
+        assert len(at.auth.exchanged) == 2
 
 
 @pytest.mark.parametrize("back", ERAS)

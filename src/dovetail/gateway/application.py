@@ -1,21 +1,26 @@
 """The ASGI application of a gateway: all servers at one path, each of them and each profile at paths below it.
 
-`/status` and `/metrics` tell how the servers are; where the gateway has authentication they need a token too.
+`/status` and `/metrics` tell how the servers are; where the gateway has authentication they need a token too, and where
+it names groups for them, a caller in one of these. Each view has a URL of its own, which tokens may be issued for.
 """
 
 from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote
 
 import msgspec
 
+from dovetail.protocol.errors import INVALID_REQUEST, LocalError
+from dovetail.protocol.request_guard import Refusal
 from dovetail.server.http.asgi_app import AsgiApp, Page
 from dovetail.wire import codec
 
+from .access_control.inbound import ViewEndpoint, has_group
 from .accounts.serve import account_pages
 from .status_page import status_page
 
@@ -24,7 +29,10 @@ if TYPE_CHECKING:
     from dovetail.server.http.request import HttpRequest
     from dovetail.transports.http.server.asgi import Receive, Scope, Send
 
+    from .core import GatewayCore
     from .state import GatewayState
+
+logger = logging.getLogger("dovetail")
 
 MAX_VIEWS = 1000
 """Views that are served at paths of their own."""
@@ -55,13 +63,26 @@ class GatewayApp:
         self._settings = settings
         self._host = bound_host
         self._ephemeral = ephemeral
+        if state.settings.status_groups and state.verifier is None:
+            raise LocalError("status_groups need authentication of callers: pass auth=, which knows their groups")
         pages = {"/status": Page(self._status), "/metrics": Page(self._metrics)}
         pages |= account_pages(state, settings, lambda: self._main.store)
-        self._main = AsgiApp(state.view(""), settings, bound_host, ephemeral=ephemeral, pages=pages)
+        main = self._core(ViewEndpoint(settings.path, settings.resource))
+        self._main = AsgiApp(main, settings, bound_host, ephemeral=ephemeral, pages=pages)
         self._views: dict[tuple[str, str], AsgiApp] = {}
         """By view and path: a name with slashes has two paths."""
         state.close_views.append(self._close_view)
         self._below = settings.path.rstrip("/") + "/"
+
+    def _core(self, view: ViewEndpoint) -> GatewayCore:
+        """A view, with the verifier of the tokens that were issued for it."""
+        core, verifier = self._state.view(view.view), self._state.verifier
+        if verifier is not None:
+            # The application that is made of it next takes it over: a view with two paths has two verifiers.
+            own = core.auth = verifier.for_view(view)
+            if verifier.audience and not own.audience and not view.view:
+                logger.warning("No token is accepted at %s, because all audiences are URLs of views", view.endpoint)
+        return core
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, one WebSocket, or the lifespan."""
@@ -110,7 +131,8 @@ class GatewayApp:
                 health=None,
                 legacy_sse=False,
             )
-            app = AsgiApp(self._state.view(view), settings, self._host, ephemeral=self._ephemeral)
+            endpoint = ViewEndpoint(self._settings.path, resource, view, (path, *_paths(view)))
+            app = AsgiApp(self._core(endpoint), settings, self._host, ephemeral=self._ephemeral)
             self._views[view, path] = app
         # As its application knows the path: encoded, so that a name with a slash is one segment in all URLs.
         scope["path"] = before + self._below + path + after
@@ -150,6 +172,8 @@ class GatewayApp:
         await asyncio.gather(*(app.close() for app in [self._views.pop(key) for key in gone]))
 
     async def _status(self, request: HttpRequest) -> None:
+        if not await self._may_read_status(request):
+            return
         status = self._state.status()
         if b"text/html" in request.headers.get(b"accept", b""):
             request.response.add_header(b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'")
@@ -158,7 +182,22 @@ class GatewayApp:
             await request.response.json(200, codec.encode(status))
 
     async def _metrics(self, request: HttpRequest) -> None:
-        await request.response.text(200, self._state.metrics_text())
+        if await self._may_read_status(request):
+            await request.response.text(200, self._state.metrics_text())
+
+    async def _may_read_status(self, request: HttpRequest) -> bool:
+        """True if the caller may read how the servers are; others get a 403."""
+        groups = self._state.settings.status_groups
+        if not groups or has_group(request.principal, groups):
+            return True
+        await request.refuse(Refusal(403, INVALID_REQUEST, "Forbidden: this is for some groups of callers only"))
+        return False
+
+
+def _paths(view: str) -> tuple[str, ...]:
+    """The paths of a view below the endpoint: its name as one segment, and with its slashes."""
+    kind, _, name = view.partition("/")
+    return tuple(f"{kind}/{quote(name, safe=safe)}" for safe in (_SAFE, _SAFE + "/"))
 
 
 def _segments(scope: Scope) -> tuple[str, list[str]]:

@@ -6,6 +6,7 @@ neither what it calls itself nor its tools can take the name of another's.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -62,7 +63,10 @@ class Catalogue:
             (part.server, (one.uri_template for one in part.offers.templates)) for part in parts
         )
         self._tokens: dict[str, int] = {}
-        self._matchers: list[tuple[str, UriTemplate]] | None = None
+        self._matchers: dict[str, list[UriTemplate]] = {}
+        """The templates of each server, as far as they were needed."""
+        self._owners: dict[str, list[str]] = {}
+        """The servers of each URI that is listed, as far as they were looked for: every list needs them."""
         self.task_tools: set[str] = set()
         """The names of tools whose calls may be tasks."""
         self.tools: dict[str, Owned] = {}
@@ -111,7 +115,7 @@ class Catalogue:
             for template in part.offers.templates:
                 uri = template.uri_template
                 if self._prefixed and len(self._template_owners[uri]) > 1:
-                    uri = _prefixed_uri(part.server, uri)
+                    uri = prefixed_uri(part.server, uri)
                     listed.setdefault(uri, msgspec.structs.replace(template, uri_template=uri))
                 else:
                     listed.setdefault(uri, template)
@@ -140,7 +144,7 @@ class Catalogue:
         """The URI by which clients reach a resource of a server: its own, if that leads to this server."""
         if not self._prefixed or self.owner_of(uri) == (server, uri):
             return uri
-        return _prefixed_uri(server, uri)
+        return prefixed_uri(server, uri)
 
     def owner_of(self, uri: str) -> tuple[str, str] | None:
         """The server of a URI that a client has sent, and the URI as that server knows it; None if it is not clear."""
@@ -153,13 +157,22 @@ class Catalogue:
             return [(part.server, uri) for part in self._parts[:1]]
         if uri.startswith(URI_PREFIX):
             for part in self._parts:
-                start = _prefixed_uri(part.server, "")
+                start = prefixed_uri(part.server, "")
                 if uri.startswith(start):
                     return [(part.server, uri[len(start) :])]
-        owners = self._resource_owners.get(uri) or self._template_owners.get(uri)
+        owners = self._owners.get(uri)
         if owners is None:
-            owners = dict.fromkeys(server for server, template in self._templates() if template.match(uri) is not None)
+            # A server that lists a URI which the template of another matches has no better right to it.
+            owners = [part.server for part in self._parts if self.has_uri(part.server, uri)]
+            if uri in self._resource_owners:
+                self._owners[uri] = owners
         return [(server, uri) for server in owners]
+
+    def has_uri(self, server: str, uri: str) -> bool:
+        """True if a server lists a resource or template, or has a template that matches."""
+        if server in self._resource_owners.get(uri, ()) or server in self._template_owners.get(uri, ()):
+            return True
+        return any(template.match(uri) is not None for template in self._templates(server))
 
     def owners_below(self, uri: str) -> list[str]:
         """The servers that have resources below a URI, as of a folder that a client subscribes to."""
@@ -170,16 +183,15 @@ class Catalogue:
             or any(one.uri_template.partition("{")[0].startswith(uri) for one in part.offers.templates)
         ]
 
-    def _templates(self) -> list[tuple[str, UriTemplate]]:
-        if self._matchers is None:
-            self._matchers = []
+    def _templates(self, server: str) -> list[UriTemplate]:
+        found = self._matchers.get(server)
+        if found is None:
+            found = self._matchers[server] = []
             for part in self._parts:
-                for one in part.offers.templates:
-                    try:
-                        self._matchers.append((part.server, UriTemplate(one.uri_template)))
-                    except ValueError:
-                        continue  # a client cannot expand it either
-        return self._matchers
+                for one in part.offers.templates if part.server == server else ():
+                    with contextlib.suppress(ValueError):  # one that a client cannot expand either
+                        found.append(UriTemplate(one.uri_template))
+        return found
 
     def _rewrite_ui(self, server: str, definition: Tool) -> dict[str, Any] | None:
         return rewrite_ui_meta(definition.meta, lambda uri: self.shown_uri(server, uri))
@@ -196,10 +208,11 @@ def named_server(uri: str, servers: Iterable[str]) -> str | None:
     """The server that a URI of the gateway names."""
     if not uri.startswith(URI_PREFIX):
         return None
-    return next((server for server in servers if uri.startswith(_prefixed_uri(server, ""))), None)
+    return next((server for server in servers if uri.startswith(prefixed_uri(server, ""))), None)
 
 
-def _prefixed_uri(server: str, uri: str) -> str:
+def prefixed_uri(server: str, uri: str) -> str:
+    """The URI of the gateway that names the server of a resource."""
     # The key is encoded, so that it has no colon and ends at the first.
     return f"{URI_PREFIX}{quote(server, safe='')}:{uri}"
 

@@ -44,7 +44,7 @@ from dovetail.wire.jsonrpc import Notification, Request
 from .access_control.permissions import Subject
 from .access_control.quarantine import Held, held_back
 from .accounts.account_upstream import CONNECT_ACCOUNT, sign_in_tool
-from .catalogue import Catalogue, may_be_of, named_server
+from .catalogue import Catalogue, may_be_of, named_server, prefixed_uri
 from .errors import AccountNeeded, ambiguous_uri, not_found_elsewhere
 from .forwarded_tool import ForwardedTool
 from .listings import Listing, Listings, SharedParts
@@ -125,7 +125,7 @@ class GatewayCore(ServerCore):
         # Which servers have tasks can change at any time.
         self.has_task_tools = True
         self.extensions.add(task_extension(self))
-        self.view = view
+        self.view = self.task_namespace = view
         self.homes: HomeReplicas | None = None
         """Passes requests on to the gateways with the connections of their clients; None if there are no others."""
         self._upstreams, self.metrics, self.access, self._generation, self._declared = shared
@@ -169,9 +169,8 @@ class GatewayCore(ServerCore):
 
     async def know_instructions(self, call: ServerCall) -> None:
         """Merge the instructions of all servers, after connecting to those that were never connected to."""
-        unknown = [
-            one for one in self.upstreams.values() if one.revision is None and one.failed_at is None and not one.is_late
-        ]
+        shown = {key: one for key, one in self.upstreams.items() if not self.access.hides_server(call, key)}
+        unknown = [one for one in shown.values() if one.revision is None and one.failed_at is None and not one.is_late]
         if unknown:
             if self.homes is not None:
                 await self.homes.claim(call)
@@ -184,7 +183,7 @@ class GatewayCore(ServerCore):
                     one.of(call).await_lists(call)
             await asyncio.gather(*opening, return_exceptions=True)
         parts = [] if self._settings.instructions is None else [self._settings.instructions]
-        for key, one in self.upstreams.items():
+        for key, one in shown.items():
             if one.instructions and self._trusts_instructions(key, one.instructions):
                 parts.append(f"# Server {key}\n\n{one.instructions}" if self._prefixed else one.instructions)
         self.instructions = "\n\n".join(parts) or None
@@ -228,12 +227,10 @@ class GatewayCore(ServerCore):
         return page
 
     def _encode_page(self, call: ServerCall, params: PageParams, listing: Listing) -> bytes:
-        method, principal = call.request.method, call.terms.principal
+        method = call.request.method
         read, make, kind = _LISTS[method]
         items = [
-            (name, item)
-            for name, item in read(listing.catalogue)
-            if self.shows(principal, kind, name) and not self._hides(call, listing.catalogue, kind, name)
+            (name, item) for name, item in read(listing.catalogue) if self._sees(call, listing.catalogue, kind, name)
         ]
         if kind == "tool" and self.is_searched(call, listing.catalogue):
             items = finder_tools()
@@ -246,12 +243,12 @@ class GatewayCore(ServerCore):
 
     def _server_notices(self, call: ServerCall, listing: Listing) -> dict[str, Any]:
         """The servers whose part of a list is missing, old, or held back in part, each with the reason."""
-        notices = dict(listing.missing)
+        notices = {key: why for key, why in listing.missing.items() if not self.access.hides_server(call, key)}
         for server, held in listing.held.items():
             seen = [one for one in held if self._may_see(call, listing.catalogue, server, one)]
             if not seen:
                 continue
-            reason, missing = held_back(seen), listing.missing.get(server)
+            reason, missing = held_back(seen), notices.get(server)
             if missing is None:
                 notices[server] = {"status": "held back", "reason": reason}
             else:
@@ -261,11 +258,11 @@ class GatewayCore(ServerCore):
     def _may_see(self, call: ServerCall, catalogue: Catalogue, server: str, held: Held) -> bool:
         """True if a caller would see a definition if it was not held back."""
         if held.kind in ("tool", "prompt"):
-            kind, name = cast(Kind, held.kind), catalogue.name(server, held.name)
+            kind = cast(Kind, held.kind)
+            shown = self.shows(call.terms.principal, kind, catalogue.name(server, held.name))
         else:
-            kind, name = "resource", held.name
-        hidden = self.access.hides(call, self.subject(kind, server, held.name))
-        return not hidden and self.shows(call.terms.principal, kind, name)
+            kind, shown = "resource", self._shows_uri(server, held.name)
+        return shown and not self.access.hides(call, self.subject(kind, server, held.name))
 
     def is_searched(self, call: ServerCall, catalogue: Catalogue) -> bool:
         """True if a client gets the tools that find others, because there are too many."""
@@ -279,8 +276,19 @@ class GatewayCore(ServerCore):
         return [
             (name, owned.server, owned.definition)
             for name, owned in catalogue.tools.items()
-            if self.shows(call.terms.principal, "tool", name) and not self._hides(call, catalogue, "tool", name)
+            if self._sees(call, catalogue, "tool", name)
         ]
+
+    def _sees(self, call: ServerCall, catalogue: Catalogue, kind: Kind, name: str) -> bool:
+        """True if a caller may know of something: the profile has it, and the rules do not always deny it."""
+        owner = catalogue.owner_of(name) if kind == "resource" else None
+        shown = self.shows(call.terms.principal, kind, name) if owner is None else self._shows_uri(*owner)
+        return shown and not self._hides(call, catalogue, kind, name)
+
+    def _shows_uri(self, server: str, uri: str) -> bool:
+        """True if the profile has a resource: patterns may mean the URI of its server, and the one with its name."""
+        profile = self._settings.profile
+        return profile is None or (profile.has_other(uri) and profile.has_other(prefixed_uri(server, uri)))
 
     def _hides(self, call: ServerCall, catalogue: Catalogue, kind: Kind, name: str) -> bool:
         """True if the rules never let the caller use something."""
@@ -301,7 +309,8 @@ class GatewayCore(ServerCore):
         if profile is None:
             return True
         if kind == "tool":
-            return profile.has_tool(name) or self._connects_account_at(name) is not None
+            is_chosen = profile.has_tool(name) or self._connects_account_at(name) is not None
+            return is_chosen and profile.has_other(name)
         return profile.has_other(name)
 
     async def find_named(self, call: ServerCall, kind: Kind, name: str) -> tuple[Upstream, Any]:
@@ -317,19 +326,16 @@ class GatewayCore(ServerCore):
             return self._upstreams[owned.server].of(call), owned.definition
         for key in listing.missing:
             # It cannot be said that a server which fails does not have it.
-            if concerns(key):
+            if concerns(key) and not self.access.hides_server(call, key):
                 raise listing.unavailable(key)
-        self._refuse_held(listing, kind, name)
+        await self._refuse_held(call, listing, kind, name)
         if kind == "tool" and (key := self._connects_account_at(name)) is not None:
             # It is listed for users without an account only, and does nothing for others.
             return self._upstreams[key].of(call), sign_in_tool(key)
         import difflib
 
         near = difflib.get_close_matches(name, table, 1)
-        shown = near and self.shows(call.terms.principal, kind, near[0])
-        hint = (
-            f"; did you mean {near[0]!r}?" if shown and not self._hides(call, listing.catalogue, kind, near[0]) else ""
-        )
+        hint = f"; did you mean {near[0]!r}?" if near and self._sees(call, listing.catalogue, kind, near[0]) else ""
         raise not_found_error(f"Unknown {kind}: {name}{hint}")
 
     def upstreams_named(self, name: str) -> list[Upstream]:
@@ -354,13 +360,21 @@ class GatewayCore(ServerCore):
         """Something has changed for a client that asks again now: list the servers anew."""
         self._generation.next()
 
-    def _refuse_held(self, listing: Listing, kind: Kind, name: str) -> None:
-        """Say of a definition that is held back why it is."""
+    async def _refuse_held(self, call: ServerCall, listing: Listing, kind: Kind, name: str) -> None:
+        """Say of a definition that is held back why it is, to callers who would see it otherwise."""
         for key, definitions in listing.held.items():
             for held in definitions:
-                if held.kind == kind and listing.catalogue.name(key, held.name) == name:
-                    text = f"The {kind} {name!r} is held back: {held.reason}"
-                    raise ProtocolError(INVALID_REQUEST, text, {"server": key})
+                if held.kind != kind or listing.catalogue.name(key, held.name) != name:
+                    continue
+                if self._may_see(call, listing.catalogue, key, held):
+                    raise await self._held_back(call, kind, key, held.name, name, held.reason)
+
+    async def _held_back(
+        self, call: ServerCall, kind: Kind, server: str, name: str, shown: str, reason: str
+    ) -> ProtocolError:
+        """The error for a request for something that is held back, which is recorded."""
+        await self.access.record("refusal", call, self.subject(kind, server, name), None, "policy", "lockfile")
+        return ProtocolError(INVALID_REQUEST, f"The {kind} {shown!r} is held back: {reason}", {"server": server})
 
     async def find_uri(self, call: ServerCall, uri: str) -> tuple[Upstream, str, Catalogue]:
         """The server of a resource or template, its URI there, and the catalogue; raises if it is not clear."""
@@ -370,8 +384,10 @@ class GatewayCore(ServerCore):
         if owner is None:
             listing = await self.listing(call)
             owner = listing.catalogue.owner_of(uri)
-        if owner is None or not self.shows(call.terms.principal, "resource", uri):
+        if owner is None or not self._shows_uri(*owner):
             raise self._no_owner(call, listing, uri, named)
+        if (reason := listing.reason_held(*owner)) is not None:
+            raise await self._held_back(call, "resource", *owner, uri, reason)
         return self._upstreams[owner[0]].of(call), owner[1], listing.catalogue
 
     def _no_owner(self, call: ServerCall, listing: Listing, uri: str, named: str | None) -> ProtocolError:
@@ -379,18 +395,19 @@ class GatewayCore(ServerCore):
         if self.shows(call.terms.principal, "resource", uri):
             owners = listing.catalogue.owners_of(uri)
             uris = [listing.catalogue.shown_uri(*owner) for owner in owners] if len(owners) > 1 else []
-            if seen := [one for one in uris if self._sees_resource(call, listing.catalogue, one)]:
+            if seen := [one for one in uris if self._sees(call, listing.catalogue, "resource", one)]:
                 return ambiguous_uri(uri, seen)
-            missing = [listing.unavailable(key) for key in listing.missing if named is None or key == named]
+            missing = [
+                listing.unavailable(key)
+                for key in listing.missing
+                if (named is None or key == named) and not self.access.hides_server(call, key)
+            ]
             # A user is asked to log in only if it is clear that it is for this resource.
             if missing and (named is not None or (len(missing) == 1 and isinstance(missing[0], AccountNeeded))):
                 return missing[0]
             if missing:
                 return not_found_elsewhere(uri, missing)
         return not_found_error(f"Resource not found: {uri}", {"uri": uri}, call.terms.revision.not_found_code)
-
-    def _sees_resource(self, call: ServerCall, catalogue: Catalogue, uri: str) -> bool:
-        return self.shows(call.terms.principal, "resource", uri) and not self._hides(call, catalogue, "resource", uri)
 
     def can_subscribe(self, uri: str, principal: str | None) -> bool:
         """Decided when the server of the resource is asked."""

@@ -8,6 +8,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
+import msgspec
+
 from dovetail.client.targets.configured import launch_of
 from dovetail.client.targets.http import HttpSettings
 from dovetail.client.targets.resolve import Target, resolve_target, web_target
@@ -52,6 +54,7 @@ class GatewayOptions(TypedDict, total=False):
     rate_limit: float | None
     burst: float | None
     group_claims: Sequence[str]
+    status_groups: Sequence[str]
 
 
 class Gateway:
@@ -92,6 +95,7 @@ class Gateway:
             rate_limit: Calls, prompts and resources per second for each principal.
             burst: How many of them may come at once.
             group_claims: Claims of tokens that name the groups of a caller; `groups` and `roles` by default.
+            status_groups: Groups whose members read `/status` and `/metrics`; every caller does by default.
         """
         definitions = _definitions(servers, settings or {})
         own = GatewaySettings(
@@ -199,6 +203,10 @@ def _state(
     given: dict[str, Any] = {**_defaults(settings, folder), **options}
     auth = given.pop("auth", None)
     claims = tuple(given.pop("group_claims"))
+    status_groups = given.pop("status_groups")
+    if isinstance(status_groups, str):
+        raise LocalError(f"status_groups must be a list, such as [{status_groups!r}], not a string")
+    settings = msgspec.structs.replace(settings, status_groups=tuple(status_groups))
     names = ("policy", "lockfile", "audit", "rate_limit", "burst")
     access = make_access(**{name: given.pop(name) for name in names})
     core_options = {**given, "auth": None if auth is None else CallerVerifier(auth, claims)}
@@ -221,6 +229,7 @@ def _defaults(settings: GatewaySettings, folder: str | None) -> dict[str, Any]:
         "rate_limit": settings.rate_limit,
         "burst": settings.burst,
         "group_claims": settings.group_claims,
+        "status_groups": settings.status_groups,
     }
 
 

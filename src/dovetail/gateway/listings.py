@@ -47,6 +47,17 @@ class Listing(NamedTuple):
     """When servers that are missing are tried again, by the clock of the event loop, where that is known."""
     held: Mapping[str, Sequence[Held]]
     """The definitions that are held back, by server."""
+    held_servers: Mapping[str, str]
+    """The servers that are held back as a whole, and why."""
+
+    def reason_held(self, server: str, uri: str) -> str | None:
+        """The reason why a resource, or a template, of a server is held back; None if it is not."""
+        if server in self.held_servers:
+            return self.held_servers[server]
+        for one in self.held.get(server, ()):
+            if one.has_uri(uri) and not self.catalogue.has_uri(server, uri):
+                return one.reason
+        return None
 
     def unavailable(self, server: str) -> ServerUnavailable:
         """The error for a request to a server that is missing."""
@@ -120,11 +131,12 @@ class Listings:
         accounts = {key: part.account for key, part in found.items() if part.account}
         retries = {key: part.retry_at for key, part in found.items() if part.retry_at is not None}
         held: Mapping[str, Sequence[Held]] = {}
+        held_servers: Mapping[str, str] = {}
         if self._access.quarantine is not None:
-            parts, held = await self._access.quarantine.passed(parts)
+            parts, held, held_servers = await self._access.quarantine.passed(parts)
         parts += [ServerOffers(key, sign_in_offers(key)) for key in accounts]
         expires = asyncio.get_running_loop().time() + (FAILED_SECONDS if missing else WARM_SECONDS)
-        listing = Listing(self._catalogue(parts), missing, generation, expires, accounts, retries, held)
+        listing = Listing(self._catalogue(parts), missing, generation, expires, accounts, retries, held, held_servers)
         if concerns is None or not missing:
             self._kept.set_and_refresh(key, listing)
         return listing

@@ -18,6 +18,7 @@ from dovetail.protocol.bridge import can_be_asked
 from dovetail.protocol.client_address import client_text
 from dovetail.protocol.errors import (
     INTERNAL_ERROR,
+    INVALID_REQUEST,
     METHOD_NOT_FOUND,
     DovetailError,
     ProtocolError,
@@ -38,7 +39,7 @@ from dovetail.types.client_features import InputRequired
 from dovetail.types.messages import CompleteParams, InitializeParams, ListenParams, PromptReference, SetLevelParams
 from dovetail.types.tasks import TASKS_EXTENSION
 
-from .accounts.account_upstream import ACCOUNT, connected_result, sign_in_tool
+from .accounts.account_upstream import ACCOUNT, CONNECT_ACCOUNT, connected_result, sign_in_tool
 from .core import GatewayCore, empty_result
 from .errors import AccountNeeded
 from .forward import ServerTask, forward
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from dovetail.types.serialization import Value
     from dovetail.types.tools import CallToolParams
 
+    from .access_control.permissions import Permit
     from .servers.upstream import Upstream
 
 FoundT = TypeVar("FoundT", bound="tuple[Upstream, *tuple[Any, ...]]")
@@ -173,7 +175,8 @@ async def forward_tool(
 
     With `hands_over`, a task that the server answers with is raised as `_BecameTask`; otherwise it is waited for.
     """
-    found = await _find(core, invocation, functools.partial(core.find_named, invocation.call, "tool", name))
+    find = functools.partial(core.find_named, invocation.call, "tool", name)
+    found = await _find(core, invocation, find)
     if isinstance(found, InputRequired):
         return found
     upstream, tool = found
@@ -183,6 +186,7 @@ async def forward_tool(
     replaced: dict[str, Any] = {"name": tool.name} if arguments is None else {"name": tool.name, "arguments": arguments}
     given = arguments_of(invocation) if arguments is None else arguments
     async with core.access.permitted(invocation, subject, given) as permit:
+        await _check_unchanged(permit, find, found)
         result = await forward(core, upstream, invocation, replaced, name, tool, hands_over=hands_over)
         if not isinstance(result, ServerTask):
             return permit.note(result)
@@ -195,12 +199,14 @@ def get_prompt(core: GatewayCore, call: ServerCall, params: GetPromptParams) -> 
 
 
 async def _get_prompt(core: GatewayCore, name: str, invocation: Invocation) -> Value | bytes:
-    found = await _find(core, invocation, functools.partial(core.find_named, invocation.call, "prompt", name))
+    find = functools.partial(core.find_named, invocation.call, "prompt", name)
+    found = await _find(core, invocation, find)
     if isinstance(found, InputRequired):
         return found
     upstream, prompt = found
     subject = core.subject("prompt", upstream.key, prompt.name, prompt)
     async with core.access.permitted(invocation, subject, arguments_of(invocation)) as permit:
+        await _check_unchanged(permit, find, found)
         return permit.note(await forward(core, upstream, invocation, {"name": prompt.name}, name))
 
 
@@ -210,11 +216,13 @@ def read_resource(core: GatewayCore, call: ServerCall, params: ReadResourceParam
 
 
 async def _read_resource(core: GatewayCore, uri: str, invocation: Invocation) -> Value | bytes:
-    found = await _find(core, invocation, functools.partial(core.find_uri, invocation.call, uri))
+    find = functools.partial(core.find_uri, invocation.call, uri)
+    found = await _find(core, invocation, find)
     if isinstance(found, InputRequired):
         return found
     upstream, own_uri, _ = found
     async with core.access.permitted(invocation, core.subject("resource", upstream.key, own_uri), {}) as permit:
+        await _check_unchanged(permit, find, found)
         return permit.note(await forward(core, upstream, invocation, {"uri": own_uri}, ""))
 
 
@@ -228,6 +236,7 @@ async def _find(
             return found
         upstream = found[0]
     except AccountNeeded as needed:
+        await core.access.admit_login(invocation.call, core.subject("tool", needed.server, CONNECT_ACCOUNT))
         upstream = core.upstreams[needed.server].of(invocation.call)
     question = await upstream.sign_in(invocation)
     if question is not None:
@@ -236,8 +245,18 @@ async def _find(
     return await find()
 
 
+async def _check_unchanged(permit: Permit, find: Callable[[], Awaitable[FoundT]], found: FoundT) -> None:
+    """After a user was asked: find once more, which raises for what is held back or gone, and compare."""
+    if not permit.waited:
+        return
+    again = await find()
+    if again[:2] != found[:2]:
+        raise ProtocolError(INVALID_REQUEST, "It has changed since it was approved. Send the request again")
+
+
 async def _connect_account(core: GatewayCore, upstream: Upstream, invocation: Invocation) -> Value:
     """Connect the account of the caller at a server, as the tool for that does."""
+    await core.access.admit_login(invocation.call, core.subject("tool", upstream.key, CONNECT_ACCOUNT))
     question = await upstream.sign_in(invocation)
     if question is not None:
         return question

@@ -201,12 +201,14 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     """Accounts of users at servers whose credentials are of the type `user-account`."""
     group_claims: tuple[str, ...] = ("groups", "roles")
     """Claims of tokens that name the groups of the caller."""
+    status_groups: tuple[str, ...] = ()
+    """Groups whose members read `/status` and `/metrics`; without any, every caller does."""
 
 
 LIVE = ("instructions", "search_above", "profiles", "rate_limit", "burst")
 """Settings that are taken over while the gateway runs, as the rules of `policy` are."""
 
-AT_START = ("name", "title", "lockfile", "audit", "auth", "accounts", "group_claims")
+AT_START = ("name", "title", "lockfile", "audit", "auth", "accounts", "group_claims", "status_groups")
 """Settings that count from the start of the gateway to its end."""
 
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*?)`(?: - at `\$(.*)`)?", re.DOTALL)

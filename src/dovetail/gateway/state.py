@@ -199,8 +199,12 @@ class GatewayState:
         # First, so that a server is not used by other rules than those that come with it.
         if configuration.gateway is not None:
             closing = self._use_settings(*configuration.gateway)
-        if configuration.servers is not None:
-            closing.append(self.update(configuration.servers))
+        servers = configuration.servers
+        if servers is not None and configuration.gateway is None:
+            # A server may come with rules for it: one that was added or changed is not used without them.
+            servers = {key: self._definitions[key] for key in servers if key in self._definitions}
+        if servers is not None:
+            closing.append(self.update(servers))
         await asyncio.gather(*closing)
 
     def _use_settings(self, settings: GatewaySettings, policy: Policy | None) -> list[Coroutine[Any, Any, None]]:

@@ -107,6 +107,13 @@ class Rule(msgspec.Struct, frozen=True, dict=True):
                 wanted[hint] = value
         return wanted
 
+    @functools.cached_property
+    def denies_all(self) -> bool:
+        """True if it denies all actions of its kind at its server, whatever their names and definitions are."""
+        subject = (self.tool, self.name)
+        narrow = self.arguments or self.hints or self.definition or self.launch or self.trusted is not None
+        return self.verdict == "deny" and not narrow and all(pattern in (None, "*") for pattern in subject)
+
     def matches(self, action: Action) -> bool:
         """True if it is about this action."""
         return self.matches_subject(action) and self.matches_call(action)
@@ -235,6 +242,12 @@ class Policy:
         return any(
             rule.verdict == "deny" and not rule.arguments and rule.matches_call(action) for rule in self._about(action)
         )
+
+    def denies_server(self, server: str, principal: str | None, groups: frozenset[str]) -> bool:
+        """True if a caller may use nothing of a server, whatever it offers."""
+        kinds: tuple[ActionKind, ...] = ("tool", "prompt", "resource")
+        actions = [Action(kind=kind, server=server, principal=principal, groups=groups) for kind in kinds]
+        return all(any(rule.denies_all and rule.matches_subject(action) for rule in self._rules) for action in actions)
 
     def _about(self, action: Action) -> tuple[Rule, ...]:
         """The rules whose subject is that of the action; remembered, since one tool is called again and again."""

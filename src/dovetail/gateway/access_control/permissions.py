@@ -46,7 +46,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger("dovetail")
 
 MAX_SHOWN = 1000
-"""Characters of the arguments that an approval question shows."""
+"""Characters of the arguments that an approval question shows: each argument has an equal part of them."""
+
+MAX_ARGUMENTS = 50
+"""Arguments that an approval question shows; a call with more cannot be approved."""
 
 MAX_DIGESTS = 10_000
 """Definitions whose digests are remembered."""
@@ -78,6 +81,15 @@ class Subject(NamedTuple):
     trusted: bool = False
     definition: Any = None
     """The definition of a tool or prompt."""
+
+
+class Authorized(NamedTuple):
+    """A request that may be sent."""
+
+    definition: str | None
+    """The digest of the definition that it is about."""
+    waited: bool = False
+    """True if a user was asked first, so that something may have changed meanwhile."""
 
 
 class Access:
@@ -113,6 +125,26 @@ class Access:
         """True if a caller may never use something, so that it is not listed for it."""
         return self.policy is not None and self.policy.always_denies(self._action(call, subject, {}))
 
+    def hides_server(self, call: ServerCall, server: str) -> bool:
+        """True if a caller may use nothing of a server, so that it is told nothing about it."""
+        if self.policy is None:
+            return False
+        caller = caller_of(call)
+        groups = frozenset[str]() if caller is None else caller.groups
+        return self.policy.denies_server(server, call.terms.principal, groups)
+
+    async def admit_login(self, call: ServerCall, subject: Subject) -> None:
+        """Decide on a login at the server of a subject, before the user is asked for it; raises if it is refused."""
+        self._take(call)
+        if self.hides_server(call, subject.server):
+            _check_caller(call)
+            await self.record("refusal", call, subject, None, "policy", "nothing of the server is allowed")
+            raise ProtocolError(
+                INVALID_REQUEST,
+                f"The policy of the gateway does not allow anything of {subject.server!r}",
+                {"server": subject.server},
+            )
+
     def refuse_denied(self, call: ServerCall, subject: Subject) -> None:
         """Raise for what a caller may never use; for requests that only concern it, such as completion."""
         if self.policy is not None:
@@ -126,17 +158,14 @@ class Access:
         is_open = self.policy is None and self.audit is None and self._rates is None
         return _OPEN if is_open else _CheckedPermit(self, invocation, subject, arguments or {})
 
-    async def authorize(self, invocation: Invocation, subject: Subject, arguments: dict[str, Any]) -> str | None:
-        """Decide on a request, after asking the client if the rules say so; the digest of the definition."""
+    async def authorize(self, invocation: Invocation, subject: Subject, arguments: dict[str, Any]) -> Authorized:
+        """Decide on a request, after asking the client if the rules say so."""
         call = invocation.call
-        if self._rates is not None:
-            wait = self._rates.take(call.client_key or id(call.session), time.monotonic())
-            if wait > 0:
-                raise rate_limit_error("requests", wait)
+        self._take(call)
         if self.policy is None:
             digest = self._digest(subject)
             await self.record("call", call, subject, digest, None, "no policy", arguments=arguments)
-            return digest
+            return Authorized(digest)
         _check_caller(call)
         action = self._action(call, subject, arguments)
         decision = self.policy.decide(action)
@@ -144,17 +173,28 @@ class Access:
             await self.record("refusal", call, subject, action.definition, "policy", decision.rule)
             raise denial(subject, decision)
         by: Decider = "policy"
+        waited = False
         if decision.verdict == "ask":
-            await self._ask(invocation, subject, decision, action)
+            waited = await self._ask(invocation, subject, decision, action)
             by = "person"
         await self.record("call", call, subject, action.definition, by, decision.rule, arguments=arguments)
-        return action.definition
+        return Authorized(action.definition, waited)
 
-    async def _ask(self, invocation: Invocation, subject: Subject, decision: Decision, action: Action) -> None:
-        """Have the client's user approve; raises if they do not, or cannot be asked."""
+    def _take(self, call: ServerCall) -> None:
+        """Count a request; raises if the caller has no more of them now."""
+        if self._rates is not None:
+            wait = self._rates.take(call.client_key or id(call.session), time.monotonic())
+            if wait > 0:
+                raise rate_limit_error("requests", wait)
+
+    async def _ask(self, invocation: Invocation, subject: Subject, decision: Decision, action: Action) -> bool:
+        """Have the client's user approve; raises if they do not, or cannot be asked. False if they did so before."""
         call = invocation.call
         if _is_rerun(invocation):
-            return  # approved before the server asked its own questions
+            return False  # approved before the server asked its own questions
+        if len(action.arguments) > MAX_ARGUMENTS:
+            await self.record("refusal", call, subject, action.definition, "nobody", decision.rule)
+            raise _declined(subject, decision, f"more than {MAX_ARGUMENTS} arguments cannot be shown")
         text = question(subject, action.arguments, decision)
         await self.record("question", call, subject, action.definition, "policy", decision.rule)
         try:
@@ -169,6 +209,14 @@ class Access:
         await self.record("answer", call, subject, action.definition, "person", decision.rule, approved=approved)
         if not approved:
             raise _declined(subject, decision, "the user did not approve it")
+        # A user may take long to answer, and the rules may be others by then.
+        now = Decision("allow", "no policy") if self.policy is None else self.policy.decide(action)
+        if now.verdict == "deny" or (now.verdict == "ask" and now.rule != decision.rule):
+            await self.record("refusal", call, subject, action.definition, "policy", now.rule)
+            if now.verdict == "deny":
+                raise denial(subject, now)
+            raise _declined(subject, now, "the rules have changed since it was given. Send the request again")
+        return True
 
     async def record(
         self,
@@ -259,6 +307,9 @@ def make_access(
 class Permit:
     """The context of a request that needs no permission."""
 
+    waited = False
+    """True if a user was asked first, so that something may have changed meanwhile."""
+
     async def __aenter__(self) -> Self:
         return self
 
@@ -287,7 +338,7 @@ class _CheckedPermit(Permit):
         self._outcome = "task"  # unless there is a result, the call goes on as a task of the server
 
     async def __aenter__(self) -> Self:
-        self._definition = await self._access.authorize(self._invocation, self._subject, self._arguments)
+        self._definition, self.waited = await self._access.authorize(self._invocation, self._subject, self._arguments)
         return self
 
     async def __aexit__(
@@ -333,13 +384,18 @@ def _check_caller(call: ServerCall) -> None:
 
 def question(subject: Subject, arguments: dict[str, Any], decision: Decision) -> str:
     """The approval question to the user of a client."""
-    given = ""
-    if arguments:
-        text = msgspec.json.encode(arguments, order="sorted").decode("utf-8", "replace")
-        cut = "" if len(text) <= MAX_SHOWN else f" … ({len(text)} characters)"
-        given = f" with {show_hidden(text[:MAX_SHOWN])}{cut}"
+    # Each argument is shown, so that none of them can be pushed out of sight by a long one.
+    room = MAX_SHOWN // max(len(arguments), 1)
+    shown = ",".join(f"{_cut(key, room)}:{_cut(arguments[key], room)}" for key in sorted(arguments))
+    given = f" with {{{shown}}}" if arguments else ""
     name = show_hidden(subject.name)
     return f"May the gateway {_VERBS[subject.kind]} {name!r} of {subject.server!r}{given}? Rule: {decision.rule}."
+
+
+def _cut(value: Any, room: int) -> str:
+    text = msgspec.json.encode(value, order="sorted").decode("utf-8", "replace")
+    cut = "" if len(text) <= room else f" … ({len(text)} characters)"
+    return show_hidden(text[:room]) + cut
 
 
 def denial(subject: Subject, decision: Decision) -> ProtocolError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import os
 from collections.abc import Collection, Mapping, Sequence
@@ -19,6 +20,7 @@ from dovetail.policy.lockfile import Lock, LockFile
 from dovetail.policy.review import Finding, review
 from dovetail.policy.user_decisions import AcceptedWarnings
 from dovetail.types.bounded_dict import BoundedDict
+from dovetail.uri_template.template import UriTemplate
 
 logger = logging.getLogger("dovetail")
 
@@ -41,12 +43,23 @@ class Held(msgspec.Struct, frozen=True):
     """Of a template its URI template, of a resource its URI."""
     reason: str
 
+    def has_uri(self, uri: str) -> bool:
+        """True for a resource or template with this URI, and for a template that matches it."""
+        if self.kind not in ("resource", "template"):
+            return False
+        try:
+            return self.name == uri or (self.kind == "template" and UriTemplate(self.name).match(uri) is not None)
+        except ValueError:
+            return False  # no template, so that nobody can expand it either
+
 
 class Passed(NamedTuple):
     """The offers of several servers without what is held back, and what that is, by server."""
 
     parts: list[ServerOffers]
-    held: Mapping[str, Sequence[Held]]
+    held: dict[str, Sequence[Held]]
+    held_servers: dict[str, str]
+    """The servers that are held back as a whole, with whatever they may offer, and why."""
 
 
 class _Reviewed(msgspec.Struct, frozen=True):
@@ -66,7 +79,8 @@ class Quarantine:
         self._accepted = AcceptedWarnings(folder)
         self._stamp = self._read_stamp()
         self._lock = self._read()
-        self._reviewed: BoundedDict[tuple[str, int], _Reviewed] = BoundedDict(MAX_REVIEWS)
+        self._reviewed: BoundedDict[tuple[str, int, bytes], _Reviewed] = BoundedDict(MAX_REVIEWS)
+        """By server, version of its offers, and digest of the names of all tools, as no definition may mention them."""
         self._latest: dict[str, tuple[Held, ...]] = {}
         self._warned: BoundedDict[tuple[str, tuple[Held, ...]], None] = BoundedDict(MAX_WARNINGS)
 
@@ -108,19 +122,30 @@ class Quarantine:
 
     async def passed(self, parts: Sequence[ServerOffers]) -> Passed:
         """The offers of several servers without what is held back."""
-        names = {part.server: [tool.name for tool in part.offers.tools] for part in parts}
-        reviewed = {part.server: await self._review(part, names) for part in parts}
-        passed = [ServerOffers(server, one.offers) for server, one in reviewed.items()]
-        return Passed(passed, {server: one.held for server, one in reviewed.items() if one.held})
+        names = {part.server: sorted(tool.name for tool in part.offers.tools) for part in parts}
+        digest = hashlib.sha256(msgspec.json.encode(names, order="sorted")).digest()
+        while True:
+            lock = self._lock
+            reviewed = {part.server: await self._review(part, names, digest, lock) for part in parts}
+            if lock is self._lock:  # otherwise the lockfile has changed meanwhile
+                break
+        return Passed(
+            [ServerOffers(server, one.offers) for server, one in reviewed.items()],
+            {server: one.held for server, one in reviewed.items() if one.held},
+            {server: self._unknown for server in reviewed if server not in lock.servers},
+        )
 
-    async def _review(self, part: ServerOffers, names: Mapping[str, Collection[str]]) -> _Reviewed:
-        key = (part.server, part.offers.version)
+    async def _review(
+        self, part: ServerOffers, names: Mapping[str, Collection[str]], digest: bytes, lock: Lock
+    ) -> _Reviewed:
+        key = (part.server, part.offers.version, digest)
         found = self._reviewed.get_and_refresh(key)
         if found is None:
             # Off the event loop: the inspection of a thousand definitions takes a while.
-            found = await asyncio.to_thread(self._compare, part.server, part.offers, names, self._lock)
-            self._reviewed[key] = found
-            self._warn(part.server, found.held)
+            found = await asyncio.to_thread(self._compare, part.server, part.offers, names, lock)
+            if lock is self._lock:
+                self._reviewed[key] = found
+                self._warn(part.server, found.held)
         self._latest[part.server] = found.held
         return found
 

@@ -144,6 +144,14 @@ class AccountStore:
         """Note that a browser has come back."""
         await self._get_store().delete(self._key("account-attempt", f"{redirect_uri} {browser}"))
 
+    async def end_session(self, id: str, seconds: float) -> None:
+        """Note that a browser session has ended, for the seconds in which its cookie would still be valid."""
+        await self._get_store().put(self._key("account-session-ended", id), b"", seconds)
+
+    async def has_ended(self, id: str) -> bool:
+        """True if a browser session was ended, at any gateway."""
+        return await self._get_store().get(self._key("account-session-ended", id)) is not None
+
     async def client(self, issuer: str, redirect_uri: str) -> OAuthClient | None:
         """The registration of the gateway at an authorization server."""
         content = await self._get("account-client", f"{issuer} {redirect_uri}")

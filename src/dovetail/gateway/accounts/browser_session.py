@@ -1,6 +1,7 @@
 """Browser sessions: the user of the gateway that a browser has proved to be, in an encrypted cookie.
 
-The cookie is the session: any gateway with the same keys reads it, and nothing is stored.
+The cookie is the session: any gateway with the same keys reads it. The store has only the ids of sessions that were
+ended, each until its cookie would have expired, so that a copy of the cookie is of no use after a logout.
 """
 
 from __future__ import annotations
@@ -43,8 +44,11 @@ class BrowserSessions:
         # Cookies do not tell ports apart, so the name does: two gateways on one machine have sessions of their own.
         self._name = "__Host-dovetail-gateway" if self._is_secure else f"dovetail-gateway-{parts.port or 80}"
 
-    def read(self, cookie_header: bytes, now: float) -> BrowserSession:
-        """The session of a request; a new one, of nobody, if there is none that is valid."""
+    async def read(self, cookie_header: bytes, now: float) -> BrowserSession:
+        """The session of a request; a new one, of nobody, if there is none that is valid.
+
+        Raises `StoreError` if it cannot be known whether it was ended.
+        """
         # Not with `http.cookies`, which drops all cookies if one of another application is not to its taste.
         for part in re.split("[;,]", cookie_header.decode("latin-1")):
             name, _, value = part.strip().partition("=")
@@ -53,9 +57,17 @@ class BrowserSessions:
                 session = None if content is None else msgspec.msgpack.decode(content, type=BrowserSession)
             except msgspec.DecodeError:
                 continue  # of another version of the gateway
-            if session is not None and now < session.expires:
+            if session is None or now >= session.expires:
+                continue
+            # One of nobody gives no rights, and is not worth a question to the store.
+            if session.principal is None or not await self._store.has_ended(session.id):
                 return session
         return self.new(now)
+
+    async def end(self, session: BrowserSession, now: float) -> None:
+        """End a session at all gateways, before it expires; `StoreError` if that fails."""
+        if session.principal is not None and now < session.expires:
+            await self._store.end_session(session.id, session.expires - now)
 
     def new(self, now: float, principal: str | None = None) -> BrowserSession:
         """A new session; each login begins one, so that no id from before is of any use."""

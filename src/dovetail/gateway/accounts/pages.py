@@ -62,6 +62,9 @@ GetServers = Callable[[], Mapping[str, AccountCallers]]
 Record = Callable[[str, str, str], Awaitable[None]]
 """Writes to the audit log what a user did: the user, the server, and what."""
 
+MakePage = Callable[["HttpRequest", BrowserSession], Awaitable[str]]
+"""Makes the page for a request of a session; empty for a redirect."""
+
 CheckToken = Callable[[str], Awaitable[object]]
 """Raises `TokenRefused` for a token that was revoked."""
 
@@ -117,14 +120,10 @@ class AccountPages:
         return pages
 
     async def _serve(self, request: HttpRequest) -> None:
-        session = self._sessions.read(request.headers.get(b"cookie", b""), time.time())
-        await self._answer(
-            request, self._post(request, session) if request.method == "POST" else self._get(request, session)
-        )
+        await self._answer(request, self._post if request.method == "POST" else self._get)
 
     async def _callback(self, purpose: Purpose, request: HttpRequest) -> None:
-        session = self._sessions.read(request.headers.get(b"cookie", b""), time.time())
-        await self._answer(request, self._finish(purpose, request, session))
+        await self._answer(request, functools.partial(self._finish, purpose))
 
     async def _client_document(self, purpose: Purpose, request: HttpRequest) -> None:
         document = self._logins.describe_client(purpose)
@@ -133,10 +132,11 @@ class AccountPages:
         else:
             await request.response.json(200, document)
 
-    async def _answer(self, request: HttpRequest, work: Awaitable[str]) -> None:
-        """Answer with the page that comes of some work, or with what went wrong."""
+    async def _answer(self, request: HttpRequest, make_page: MakePage) -> None:
+        """Answer with the page that is made for the session of a request, or with what went wrong."""
         try:
-            status, page = 200, await work
+            session = await self._sessions.read(request.headers.get(b"cookie", b""), time.time())
+            status, page = 200, await make_page(request, session)
         except _Problem as problem:
             status, page = problem.status, self._message(problem.title, problem.text)
         except (DovetailError, StoreError) as problem:
@@ -226,6 +226,8 @@ class AccountPages:
         if action == "login":
             return await self._log_in(request, session, form)
         if action == "logout":
+            # First: if the store fails, the browser still has the cookie with which the user tries again.
+            await self._sessions.end(session, time.time())
             self._set_cookie(request, self._sessions.new(time.time()))
             return self._go(request, self._prefix)
         if session.principal is None:
@@ -249,7 +251,7 @@ class AccountPages:
             except TokenRefused as problem:
                 logger.info("A token was refused: %s", problem)
                 return self._login_page(session, server, tag, "This token is not accepted.")
-            return self._logged_in(request, principal, server, tag)
+            return await self._logged_in(request, session, principal, server, tag)
         configured = None
         if settings.client_id is not None:
             configured = OAuthClient(id=settings.client_id, secret=settings.client_secret, issuer=verifier.issuer)
@@ -270,7 +272,11 @@ class AccountPages:
         await self._check_token(token)
         return await self._verifier.name_of(token, bound=bound)
 
-    def _logged_in(self, request: HttpRequest, principal: str, server: str, tag: str) -> str:
+    async def _logged_in(
+        self, request: HttpRequest, session: BrowserSession, principal: str, server: str, tag: str
+    ) -> str:
+        """Begin a session of the user, in place of the one before."""
+        await self._sessions.end(session, time.time())
         self._set_cookie(request, self._sessions.new(time.time(), principal))
         there = f"?server={quote(server, safe='')}&for={quote(tag, safe='')}" if server else ""
         return self._go(request, self._prefix + there)
@@ -318,7 +324,7 @@ class AccountPages:
                 logger.info("A token was refused: %s", problem)
                 text = "Its token for you is not accepted here. Perhaps you may not use this gateway."
                 raise _Problem(403, "You are not logged in", text) from problem
-            return self._logged_in(request, principal, login.server, login.tag)
+            return await self._logged_in(request, session, principal, login.server, login.tag)
         return await self._connected(session, login, account.encode())
 
     async def _connected(self, session: BrowserSession, login: PendingLogin, content: bytes) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dovetail.auth.metadata import canonical_url
 from dovetail.auth.registration import check_redirect
+from dovetail.gateway.access_control.inbound import ViewEndpoint
 from dovetail.gateway.settings import AccountSettings
 from dovetail.protocol.errors import LocalError
 from dovetail.protocol.seal import KeyRing
@@ -40,6 +41,8 @@ def account_pages(state: GatewayState, settings: Settings, get_store: Callable[[
         raise LocalError(f"{_NEEDS} authentication of callers: pass auth=, so that it is known whose account to use")
     from .pages import AccountPages
 
+    # Users prove who they are with tokens for the endpoint of all servers, not with one for a view.
+    verifier = verifier.for_view(ViewEndpoint(settings.path, settings.resource))
     base = _base(given, settings, state.address)
     store = AccountStore(_key_ring(given, settings), get_store, verifier.issuer)
     state.accounts.use(store, base)

@@ -145,7 +145,7 @@ class ConfigSource:
             gateway = self.gateway()
             warnings += self._profile_warnings(gateway.settings)
         except LocalError as problem:
-            warnings.append(f"The settings of the gateway from before still count: {problem}")
+            warnings.append(f"The settings of the gateway from before still count, and no server is added: {problem}")
         self._warn_once(warnings)
         if gateway is not None:
             self._warn_not_taken_over(gateway.settings)
