@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, NamedTuple
+
+from dovetail.protocol.errors import ConnectionLost, DovetailError
 
 if TYPE_CHECKING:
     from dovetail.server.session import Session
     from dovetail.types.capabilities import ClientCapabilities
 
-    from .connection import Subscribers
+    from .connection import Subscribers, UpstreamConnection
     from .leases import ConnectionKey
+
+logger = logging.getLogger("dovetail")
 
 
 class LostConnection(NamedTuple):
@@ -31,10 +36,18 @@ class LostSubscriptions:
         for uri, sessions in subscribers.items():
             known.setdefault(uri, {}).update(sessions)
 
-    def take(self, key: ConnectionKey) -> Subscribers:
-        """The subscriptions of a connection, to be made again now."""
+    async def make_again(self, key: ConnectionKey, connection: UpstreamConnection) -> None:
+        """Make the subscriptions of a connection again, over another one; if that is lost too, they stay here."""
         lost = self._lost.pop(key, None)
-        return {} if lost is None else lost.subscribers
+        for uri, sessions in ({} if lost is None else lost.subscribers).items():
+            try:
+                for session, known_as in sessions.items():
+                    await connection.subscribe(uri, session, known_as)
+                connection.report_update(uri)  # nobody knows what has happened to it meanwhile
+            except ConnectionLost:
+                self.add(key, connection.declared_by_client, {uri: sessions})
+            except DovetailError as problem:
+                logger.warning("Clients are not notified of changes of %s any more: %s", uri, problem)
 
     def take_all(self) -> dict[ConnectionKey, LostConnection]:
         """All of them, for another object that makes them again."""

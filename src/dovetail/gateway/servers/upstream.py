@@ -566,15 +566,7 @@ class Upstream:
                     return
                 await asyncio.sleep(self.breaker.pause(loop.time()) + _PROBE_DELAY)
                 continue
-            for uri, sessions in self._lost.take(key).items():
-                try:
-                    for session, known_as in sessions.items():
-                        await connection.subscribe(uri, session, known_as)
-                    connection.report_update(uri)  # nobody knows what has happened to it meanwhile
-                except ConnectionLost:
-                    self._lost.add(key, capabilities, {uri: sessions})
-                except DovetailError as problem:
-                    logger.warning("Clients are not notified of changes of %s any more: %s", uri, problem)
+            await self._lost.make_again(key, connection)
 
     async def _sweep(self) -> None:
         """Close connections that nobody has used for a while."""
