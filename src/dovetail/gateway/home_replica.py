@@ -26,9 +26,9 @@ import msgspec
 from dovetail.middleware.telemetry import trace_context
 from dovetail.protocol.envelope import EnvelopeReader, meta_of
 from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_REQUEST, ProtocolError
-from dovetail.runtime.serve import Outcome, Work, as_protocol_error
+from dovetail.runtime.serve import Outcome, Work
 from dovetail.server.replicas.messages import SessionMessage
-from dovetail.server.replicas.remote_calls import MAX_OFFER, Offer, RemoteCalls
+from dovetail.server.replicas.remote_calls import MAX_OFFER, Offer, RemoteCalls, serving_for_another
 from dovetail.server.replicas.replica import HEARTBEAT_SECONDS
 from dovetail.server.replicas.request_ids import encode_message
 from dovetail.server.request_headers import CREDENTIALS
@@ -282,17 +282,11 @@ class HomeReplicas:
 
     async def _answer(self, call: ServerCall) -> bytes:
         method = self._methods[call.request.method]
-        try:
+        with serving_for_another(call):
             params = call.terms.revision.accept("client", call.request.method, call.request.params)
             outcome = method(self._core, call, params)
             assert outcome is not None
             return outcome if isinstance(outcome, bytes) else await outcome()
-        except Exception as problem:
-            raise as_protocol_error(call, problem) from problem
-        finally:
-            if call.progress_reporter is not None:
-                call.progress_reporter.flush()
-            call.silent = True
 
     def _client(self, principal: str) -> Session:
         session = self._clients.get_and_refresh(principal)

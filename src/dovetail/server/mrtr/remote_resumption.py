@@ -17,8 +17,7 @@ from dovetail.protocol.mrtr import MAX_STATE_SECONDS
 from dovetail.protocol.revisions.revision import Revision
 from dovetail.protocol.seal import invalid_state
 from dovetail.protocol.terms import Terms
-from dovetail.runtime.serve import as_protocol_error
-from dovetail.server.replicas.remote_calls import AlreadyClaimed, Offer, RemoteCalls
+from dovetail.server.replicas.remote_calls import AlreadyClaimed, Offer, RemoteCalls, serving_for_another
 from dovetail.server.request_headers import CREDENTIALS
 from dovetail.server.session import ServerCall, Session
 from dovetail.transports.base import MessageSink
@@ -129,15 +128,9 @@ class _PreparedResumption:
     async def run(self, sink: MessageSink) -> bytes:
         """Resume the call until it has a result or asks again."""
         call = ServerCall(self._request, self._terms, sink, None, self._waiting.session)
-        try:
+        with serving_for_another(call):
             result = await self._waiting.resume(call)
             return result if isinstance(result, bytes) else self._server.encode_result(call, result)
-        except Exception as problem:
-            raise as_protocol_error(call, problem) from problem
-        finally:
-            if call.progress_reporter is not None:
-                call.progress_reporter.flush()
-            call.silent = True
 
     def cancel(self) -> None:
         """Cancel the handler: another replica runs it."""

@@ -11,16 +11,20 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable, Coroutine, Generator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from dovetail.protocol.errors import INTERNAL_ERROR, ProtocolError, outcome_unknown
+from dovetail.runtime.serve import as_protocol_error
 from dovetail.storage.contract import StoreError
 from dovetail.transports.base import MessageSink
 
 from .messages import RemoteCallCancelled, RemoteCallOffered, RemoteCallRead
 from .relay_log import RELAY_SECONDS, Abandoned, RelayReader, RelayWriter, encode
 from .replica import Replica
+
+if TYPE_CHECKING:
+    from dovetail.server.session import ServerCall
 
 logger = logging.getLogger("dovetail")
 
@@ -56,6 +60,19 @@ class PreparedCall(Protocol):
 
 Prepare: TypeAlias = "Callable[[bytes], PreparedCall | None]"
 """Finds what the body of an offer belongs to; None if it is not here."""
+
+
+@contextlib.contextmanager
+def serving_for_another(call: ServerCall) -> Generator[None]:
+    """Serve a request for another replica: errors become those for its client, and nothing is reported after it."""
+    try:
+        yield
+    except Exception as problem:
+        raise as_protocol_error(call, problem) from problem
+    finally:
+        if call.progress_reporter is not None:
+            call.progress_reporter.flush()
+        call.silent = True
 
 
 class Offer(NamedTuple):
