@@ -362,7 +362,8 @@ async def test_a_server_behind_a_url_gets_no_account_of_the_user_who_runs_the_ga
 def test_credentials_that_lack_something_say_what() -> None:
     for given, message in (
         ({"type": "token-exchange", "clientId": "a"}, "need an issuer"),
-        ({"type": "client-credentials", "clientId": "a"}, "need a clientSecret"),
+        ({"type": "client-credentials", "clientId": "a", "issuer": "https://x.example"}, "need a clientSecret"),
+        ({"type": "client-credentials", "clientId": "a", "clientSecret": "b"}, "and the issuer that it is sent to"),
         ({"type": "magic", "clientId": "a"}, "magic"),
     ):
         with pytest.raises(LocalError, match=message):
@@ -370,6 +371,6 @@ def test_credentials_that_lack_something_say_what() -> None:
 
 
 def test_a_secret_does_not_stand_in_the_text_of_credentials() -> None:
-    values = {"type": "client-credentials", "clientId": "a", "clientSecret": "hush"}
+    values = {"type": "client-credentials", "clientId": "a", "clientSecret": "hush", "issuer": "https://x.example"}
     credentials = read_settings(Credentials, values, "here")
     assert "hush" not in repr(credentials) + repr(ServerSettings(credentials=credentials))

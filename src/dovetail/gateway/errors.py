@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError
+from dovetail.text.redact import REDACTED, redact_text
 
 MAX_NAMED = 5
 """Servers that one error names; of the others it gives the number."""
+
+
+_QUERY = re.compile(r"(\b(?:https?|wss?)://[^\s?#]{0,2000}\?)[^\s#]*[^\s#:.,;!]")
+
+
+def shown_reason(problem: object) -> str:
+    """The reason of a failure for clients, `/status` and the log, without the secrets of a launch.
+
+    What URLs have as query is left out, and everything else that looks like a secret.
+    """
+    return redact_text(_QUERY.sub(rf"\1{REDACTED}", str(problem)))
 
 
 class ServerUnavailable(ProtocolError):
@@ -15,7 +28,7 @@ class ServerUnavailable(ProtocolError):
 
     def __init__(self, server: str, reason: str, retry_in: float | None = None) -> None:
         self.server = server
-        self.reason = reason
+        self.reason = shown_reason(reason)
         self.retry_in = retry_in
         super().__init__(INTERNAL_ERROR, f"The server {server!r} is not available: {self.detail}", {"server": server})
 
@@ -38,6 +51,11 @@ class AccountNeeded(ServerUnavailable):
         )
         super().__init__(server, text)
         self.data = {"server": server, "url": page}
+
+
+def failed_request(server: str, what: str, problem: object) -> ProtocolError:
+    """The error about a request to a server that has come to nothing; `what` says what the server did."""
+    return ProtocolError(INTERNAL_ERROR, f"The server {server!r} {what}: {shown_reason(problem)}")
 
 
 def not_found_elsewhere(uri: str, unavailable: Sequence[ServerUnavailable]) -> ProtocolError:

@@ -44,7 +44,7 @@ from dovetail.types.serialization import dump, load
 from dovetail.types.tools import CallToolResult
 
 from .accounts.account_upstream import ACCOUNT
-from .errors import ServerUnavailable
+from .errors import ServerUnavailable, failed_request, shown_reason
 from .forwarded_tool import requires_task
 
 if TYPE_CHECKING:
@@ -118,7 +118,8 @@ async def forward(
     except OutcomeUnknown as problem:
         failure = True
         upstream.lost(problem, connection)
-        raise outcome_unknown(f"the connection to the server {upstream.key!r} was lost: {problem.reason}") from problem
+        lost = f"the connection to the server {upstream.key!r} was lost: {shown_reason(problem.reason)}"
+        raise outcome_unknown(lost) from problem
     except ConnectionLost as problem:
         failure = True
         upstream.lost(problem, connection)
@@ -126,10 +127,9 @@ async def forward(
     except Timeout as problem:
         failure = True
         upstream.timed_out(problem)
-        raise ProtocolError(INTERNAL_ERROR, f"The server {upstream.key!r} gave no answer: {problem}") from problem
+        raise failed_request(upstream.key, "gave no answer", problem) from problem
     except InvalidAnswer as problem:
-        text = f"The server {upstream.key!r} gave an invalid answer: {problem}"
-        raise ProtocolError(INTERNAL_ERROR, text) from problem
+        raise failed_request(upstream.key, "gave an invalid answer", problem) from problem
     finally:
         seconds = time.perf_counter() - began
         core.metrics.record(upstream.key, method, label, seconds, error=error, failure=failure)

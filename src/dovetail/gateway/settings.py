@@ -27,7 +27,7 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True, rename="camel", for
     """The client that the gateway is at the authorization server. For accounts one is registered if none is named."""
     client_secret: str | None = None
     issuer: str | None = None
-    """The authorization server. Tokens of callers are sent to this one only, so that an exchange needs it."""
+    """The authorization server. Secrets, and tokens of callers, are sent to this one only, whatever a server names."""
     scopes: tuple[str, ...] = ()
     audience: str | None = None
     """The audience to name in an exchange, where the authorization server knows servers by names and not by URLs."""
@@ -38,8 +38,8 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True, rename="camel", for
             raise ValueError(f"{kind} need a clientId")
         if self.type == "token-exchange" and self.issuer is None:
             raise ValueError(f"{kind} need an issuer, which callers' tokens are sent to")
-        if self.type == "client-credentials" and self.client_secret is None:
-            raise ValueError(f"{kind} need a clientSecret")
+        if self.type == "client-credentials" and (self.client_secret is None or self.issuer is None):
+            raise ValueError(f"{kind} need a clientSecret, and the issuer that it is sent to")
         if self.client_id is None and (self.client_secret is not None or self.issuer is not None):
             raise ValueError("a clientSecret or an issuer goes with the clientId that it belongs to")
         if self.type == "user-account" and self.client_secret is not None and self.issuer is None:

@@ -50,6 +50,13 @@ def owner_of(call: ServerCall) -> Hashable:
     return ("client", call.client_key)
 
 
+def known_client(call: ServerCall) -> Hashable | None:
+    """The client of a call, for what no other client may see; None where several may have its address."""
+    if call.connection is not None or (call.terms.revision.era == "handshake" and call.session.keeps_state):
+        return session_owner(call.session)
+    return call.terms.principal
+
+
 def session_owner(session: Session) -> Hashable:
     """The owner of connections for a session."""
     # The object itself, not its `id()`, which another session may have when this one is gone.

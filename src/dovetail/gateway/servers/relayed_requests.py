@@ -32,6 +32,8 @@ from dovetail.types.client_features import (
     method_of,
 )
 
+from .clients import known_client
+
 if TYPE_CHECKING:
     from dovetail.protocol.revisions.revision import Revision
     from dovetail.server.invocation import Invocation
@@ -104,8 +106,10 @@ class RelayedRequests(RequestHandlers):
     @property
     def newest_of_one_client(self) -> Invocation | None:
         """The invocation that began last; None if those of several clients are in progress."""
-        if self._shared and len({one.call.client_key for one in self._serving.values()}) > 1:
-            return None
+        if self._shared and len(self._serving) > 1:
+            clients = {known_client(one.call) for one in self._serving.values()}
+            if len(clients) > 1 or None in clients:
+                return None
         return self.newest
 
     def can_handle(self, method: str, revision: Revision) -> bool:

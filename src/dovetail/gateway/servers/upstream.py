@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from dovetail.gateway.errors import ServerUnavailable
+from dovetail.gateway.errors import ServerUnavailable, shown_reason
 from dovetail.gateway.settings import ServerSettings
 from dovetail.protocol.bridge import can_be_asked
 from dovetail.protocol.errors import (
@@ -320,6 +320,7 @@ class Upstream:
             self._hangs = True
 
     def _not_answered(self, reason: str) -> None:
+        reason = shown_reason(reason)
         self.breaker.timed_out(reason, asyncio.get_running_loop().time())
         if self.breaker.state is State.OPEN:
             self._hangs = True
@@ -476,7 +477,7 @@ class Upstream:
         return connection
 
     def _note_failure(self, problem: BaseException) -> None:
-        reason = str(problem) or "it did not answer in time"
+        reason = shown_reason(problem) or "it did not answer in time"
         self.breaker.failed(reason, asyncio.get_running_loop().time())
         self._begin_failure(reason)
 
