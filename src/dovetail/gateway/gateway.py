@@ -174,6 +174,10 @@ class Gateway:
         """Use these servers from now on; clients are notified. Connections to servers that have changed are closed."""
         await self._state.update(_definitions(servers, settings or {}))
 
+    async def revoke_token(self, token: str, *, expires_at: float | None = None) -> None:
+        """Refuse a token of a caller from now on, and end the streams that it opened; see `Server.revoke_token`."""
+        await self._state.revoke_token(token, expires_at)
+
     async def close(self) -> None:
         """Disconnect from all servers."""
         await self._state.close()

@@ -111,7 +111,21 @@ class GatewayState:
                 state=None if name else self,
                 **self._core_options,
             )
+            if name and found.auth is not None:
+                found.revoked_tokens.take_over(self.view("").revoked_tokens)
         return found
+
+    async def revoke_token(self, token: str, expires_at: float | None) -> None:
+        """Refuse a token at every view, and end the streams that it opened."""
+        if self.verifier is None:
+            raise LocalError("This gateway has no auth, so that there are no tokens to revoke")
+        revoked = self.view("").revoked_tokens
+        try:
+            await revoked.revoke(token, expires_at)
+        finally:
+            for name, view in self._views.items():
+                if name:
+                    view.revoked_tokens.take_over(revoked)
 
     def has_view(self, name: str) -> bool:
         """True if there is a view of this name."""

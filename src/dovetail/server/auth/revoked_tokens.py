@@ -103,6 +103,11 @@ class RevokedTokens:
         if store is not None:
             await store.append(LOG, [_ENTRY.pack(digest, until)], keep=self._max_revoked)
 
+    def take_over(self, other: RevokedTokens) -> None:
+        """Refuse here what another part of the same server refuses."""
+        for digest, until in list(other._until.items()):
+            self._add(digest, until)
+
     async def check(self, token: str) -> bytes:
         """The digest of a token; `TokenRefused` if it was revoked, `StoreError` if that cannot be known yet."""
         if self._store is not None and self._subscription is None:
