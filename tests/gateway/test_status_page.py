@@ -81,6 +81,13 @@ def test_a_server_that_fails_says_why() -> None:
     assert "it <b>ended</b>\nwith code 1" in page.rows[1][1]
 
 
+def test_what_is_held_back_is_named() -> None:
+    held = [{"kind": "tool", "name": f"<b>{number}</b>", "reason": "it has changed"} for number in range(7)]
+    shown = Page(status_page(status(git={**READY, "quarantined": held}))).rows[1][1]
+    assert "Held back: tool <b>0</b>, tool <b>1</b>" in shown
+    assert shown.endswith("tool <b>4</b> and 2 more")
+
+
 def test_what_a_server_is_called_and_says_is_text_and_nothing_else() -> None:
     hostile = "<script>alert(1)</script>\"'>"
     text = status_page({"gateway": hostile, "version": hostile, "servers": {hostile: {**FAILING, "reason": hostile}}})

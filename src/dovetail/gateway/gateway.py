@@ -17,8 +17,9 @@ from dovetail.config.entries import ServerEntry
 from dovetail.protocol.errors import LocalError
 from dovetail.transports.base import Channel
 
-from .settings import AccountSettings, GatewaySettings, Profile, SearchLimits, ServerSettings, unknown_servers
+from .settings import AccountSettings, GatewaySettings, Profile, SearchLimits, ServerSettings
 from .state import GatewayState, ServerDefinition
+from .unknown_names import unknown_names
 
 if TYPE_CHECKING:
     from dovetail.client.targets.contract import ServerTarget
@@ -106,9 +107,9 @@ class Gateway:
             search_above=search_above,
             accounts=accounts,
         )
-        for warning in unknown_servers(own.profiles, definitions):
-            logger.warning("%s", warning)
         self._state = _state(definitions, own, options, None)
+        for warning in unknown_names(own.profiles, self._state.access.policy, definitions):
+            logger.warning("%s", warning)
 
     @classmethod
     def from_config(

@@ -154,7 +154,9 @@ class Listings:
                 return _Part(await upstream.offers(call))
         except TimeoutError:
             upstream.await_lists(call)
-            late = f"it has not answered within {upstream.settings.list_seconds:g} s"
+            late = (
+                f"it has not answered within {upstream.settings.list_seconds:g} s (listSeconds); perhaps it is starting"
+            )
             problem = upstream.breaker.reason or late
         except AccountNeeded as needed:
             return _Part(None, {"status": "waiting for your account", "reason": needed.reason}, needed)

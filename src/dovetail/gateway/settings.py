@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
@@ -256,19 +256,6 @@ def _inner_types(kind: msgspec.inspect.Type, field: str) -> list[msgspec.inspect
 
 def _alternatives(kind: msgspec.inspect.Type) -> tuple[msgspec.inspect.Type, ...]:
     return kind.types if isinstance(kind, msgspec.inspect.UnionType) else (kind,)
-
-
-def unknown_servers(profiles: Mapping[str, Profile], servers: Collection[str]) -> list[str]:
-    """Warnings about profiles that name servers which do not exist; a pattern may fit none."""
-    warnings: list[str] = []
-    for name, profile in profiles.items():
-        for key in profile.servers:
-            if key in servers or any(sign in key for sign in "*?["):
-                continue
-            near = difflib.get_close_matches(key, servers, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            warnings.append(f"the profile {name!r} names the server {key!r}, which does not exist{hint}")
-    return warnings
 
 
 def server_settings(value: Mapping[str, Any], place: str) -> ServerSettings:

@@ -7,7 +7,7 @@ import contextlib
 import functools
 import glob
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -200,6 +200,7 @@ class GatewayState:
             self._upstreams[key] = self._upstreams.pop(key)
         if gone or added:
             self._all_changed()
+            _log_update(gone, added)
         await asyncio.gather(*(one.close() for one in closing))
 
     def _all_changed(self) -> None:
@@ -231,6 +232,8 @@ class GatewayState:
         lists_changed = not _same_rules(policy, self.access.policy)
         if lists_changed:
             self.access.policy = policy
+        if lists_changed or any(getattr(self.settings, name) != getattr(before, name) for name in LIVE):
+            logger.info("Changed settings of the gateway are in use")
         closing: list[Coroutine[Any, Any, None]] = []
         for name, view in list(self._views.items()):
             if view.use_settings(self._view_settings(name)) or lists_changed:
@@ -263,13 +266,18 @@ class GatewayState:
 
     async def _watch_lock(self, quarantine: Quarantine) -> None:
         """Take over the lockfile when someone has locked the definitions again."""
+        said = ""
         while True:
             await asyncio.sleep(LOCK_SECONDS)
             try:
                 if await quarantine.look_again():
                     self._all_changed()
+                    logger.info("The changed lockfile is in use")
+                said = ""
             except LocalError as problem:
-                logger.warning("%s; the lockfile from before still counts", problem)
+                if str(problem) != said:
+                    logger.warning("%s; the lockfile from before still counts", problem)
+                said = str(problem)
 
     def account_servers(self) -> dict[str, AccountCallers]:
         """The servers that are used with accounts of users."""
@@ -338,6 +346,16 @@ class GatewayState:
         """The metrics as Prometheus text."""
         up = {key: one.breaker.state is State.CLOSED for key, one in self._upstreams.items()}
         return self.metrics.text(up, {key: one.connections for key, one in self._upstreams.items()})
+
+
+def _log_update(gone: Sequence[str], added: Sequence[str]) -> None:
+    done = {
+        "added": [key for key in added if key not in gone],
+        "changed": [key for key in gone if key in added],
+        "removed": [key for key in gone if key not in added],
+    }
+    said = [f"{what} {', '.join(map(repr, keys))}" for what, keys in done.items() if keys]
+    logger.info("The servers of the gateway have changed: %s", "; ".join(said))
 
 
 def _notify(view: GatewayCore) -> None:

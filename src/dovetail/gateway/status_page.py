@@ -16,6 +16,10 @@ td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; wh
 _COLUMNS = ("Server", "State", "Revision", "Tools", "Tokens", "Connections", "Requests", "Errors", "Mean")
 
 
+MAX_HELD = 5
+"""Definitions that are held back which the page names, for each server."""
+
+
 def status_page(status: dict[str, Any]) -> str:
     """The page for a browser."""
     head = "".join(f"<th{_number(at > 2)}>{name}</th>" for at, name in enumerate(_COLUMNS))
@@ -43,6 +47,10 @@ def _row(name: str, server: dict[str, Any]) -> str:
     shown = f'<span class="state {escape(state)}">{escape(state)}</span>'
     if reason:
         shown += f'<div class="reason">{escape(str(reason))}</div>'
+    if held := server.get("quarantined"):
+        names = ", ".join(f"{one['kind']} {one['name']}" for one in held[:MAX_HELD])
+        more = f" and {len(held) - MAX_HELD} more" if len(held) > MAX_HELD else ""
+        shown += f'<div class="reason">Held back: {escape(names + more)}</div>'
     numbers = (
         _count(server.get("tools")),
         _count(server.get("tokens")),

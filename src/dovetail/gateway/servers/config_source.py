@@ -24,9 +24,9 @@ from dovetail.gateway.settings import (
     ServerSettings,
     read_settings,
     server_settings,
-    unknown_servers,
 )
 from dovetail.gateway.state import ServerDefinition
+from dovetail.gateway.unknown_names import unknown_names
 from dovetail.protocol.errors import LocalError
 
 from .launches import Launches, approve_command
@@ -84,8 +84,9 @@ class ConfigSource:
         else:
             self._warn_unapproved()
         self._read_values()
-        self._started = self._latest = self.gateway().settings
-        self._warn_once(self._profile_warnings(self._started))
+        part = self.gateway()
+        self._started = self._latest = part.settings
+        self._warn_once(self._warnings(part))
 
     @property
     def folder(self) -> str:
@@ -93,20 +94,28 @@ class ConfigSource:
         return os.path.dirname(self._paths[0])
 
     def gateway(self) -> GatewayPart:
-        """The settings of the gateway, from the first file that has any, with those given in code in their place."""
-        place, settings = self._paths[0], GatewaySettings()
-        for path in self._paths:
-            given = self._values[path].get("gateway")
-            if given is not None:
-                place = f"{path}, gateway"
-                settings = cast(GatewaySettings, read_settings(GatewaySettings, _filled(given, place), place))
-                break
+        """The settings of the gateway, of which one file has an object, with those given in code in their place."""
+        settings, place = GatewaySettings(), self._place
+        with_object = [path for path in self._paths if self._values[path].get("gateway") is not None]
+        if len(with_object) > 1:
+            raise LocalError(f"{' and '.join(with_object)} each have a `gateway` object: only one file may have it")
+        if with_object:
+            given = _filled(self._values[with_object[0]]["gateway"], place)
+            settings = cast(GatewaySettings, read_settings(GatewaySettings, given, place))
         self._policy = self._policy_option(settings)
         try:
             policy = read_policy(self._policy)
         except LocalError as problem:
+            if "policy" in self._given:
+                raise
             raise LocalError(f"{place}: {problem}") from None
         return GatewayPart(self._with_given(settings), policy)
+
+    @property
+    def _place(self) -> str:
+        """The place of the settings of the gateway, for messages."""
+        path = next((path for path in self._paths if self._values[path].get("gateway") is not None), self._paths[0])
+        return f"{path}, gateway"
 
     def servers(self) -> dict[str, ServerDefinition]:
         """The servers that are enabled."""
@@ -143,7 +152,7 @@ class ConfigSource:
             warnings.append(f"The servers were not taken over, and those from before still count: {problem}")
         try:
             gateway = self.gateway()
-            warnings += self._profile_warnings(gateway.settings)
+            warnings += self._warnings(gateway)
         except LocalError as problem:
             warnings.append(f"The settings of the gateway from before still count, and no server is added: {problem}")
         self._warn_once(warnings)
@@ -170,7 +179,7 @@ class ConfigSource:
         if changed:
             logger.warning(
                 "%s: %s changed, which takes effect when the gateway is started again",
-                self._paths[0],
+                self._place,
                 " and ".join(f"`{name}`" for name in changed),
             )
 
@@ -191,9 +200,18 @@ class ConfigSource:
             commands,
         )
 
-    def _profile_warnings(self, settings: GatewaySettings) -> list[str]:
-        keys = [entry.key for entry in self._watch.config.entries]
-        return [f"{self._paths[0]}, gateway: {text}" for text in unknown_servers(settings.profiles, keys)]
+    def _warnings(self, gateway: GatewayPart) -> list[str]:
+        """What will not work, or does nothing, although it can be read."""
+        entries = self._watch.config.entries
+        unknown = unknown_names(gateway.settings.profiles, gateway.policy, [entry.key for entry in entries])
+        return [
+            *(f"{self._place}: {text}" for text in unknown),
+            *(
+                f"{entry.origin}: the server {entry.key!r} cannot be used: {entry.problem}"
+                for entry in entries
+                if entry.enabled and entry.problem is not None
+            ),
+        ]
 
     def _policy_option(self, settings: GatewaySettings) -> PolicyOption:
         """The rules, or the absolute path of the file that has them."""
