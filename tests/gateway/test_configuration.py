@@ -551,6 +551,7 @@ class TestPages:
                 "requests": 0,
                 "errors": 0,
                 "failures": 0,
+                "refused": 0,
                 "meanSeconds": 0.0,
             }
 

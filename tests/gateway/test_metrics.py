@@ -128,5 +128,7 @@ def test_the_totals_of_a_server_are_those_of_its_own_requests() -> None:
     metrics = recorded()
     metrics.record("git", "prompts/get", "git__review", 9.956, error=False, failure=False)
     metrics.record("web", "tools/call", "web__get", 1, error=True, failure=True)
-    assert metrics.of_server("git") == {"requests": 4, "errors": 2, "failures": 1, "meanSeconds": 25.0}
-    assert metrics.of_server("new") == {"requests": 0, "errors": 0, "failures": 0, "meanSeconds": 0.0}
+    metrics.refused("git")
+    git = {"requests": 4, "errors": 2, "failures": 1, "refused": 1, "meanSeconds": 25.0}
+    new = {"requests": 0, "errors": 0, "failures": 0, "refused": 0, "meanSeconds": 0.0}
+    assert (metrics.of_server("git"), metrics.of_server("new")) == (git, new)

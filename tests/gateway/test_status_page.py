@@ -43,7 +43,7 @@ def status(**servers: dict[str, Any]) -> dict[str, Any]:
     return {"gateway": "team", "version": "1.2.3", "servers": servers}
 
 
-IDLE = {"state": "idle", "connections": 0, "requests": 0, "errors": 0, "failures": 0, "meanSeconds": 0.0}
+IDLE = {"state": "idle", "connections": 0, "requests": 0, "errors": 0, "failures": 0, "refused": 0, "meanSeconds": 0.0}
 READY = {
     "state": "ready",
     "revision": "2025-11-25",
@@ -53,6 +53,7 @@ READY = {
     "requests": 1000,
     "errors": 3,
     "failures": 1,
+    "refused": 4,
     "meanSeconds": 0.01234,
 }
 FAILING = {**IDLE, "state": "failing", "reason": "it <b>ended</b>\nwith code 1"}
@@ -69,10 +70,11 @@ def test_each_server_has_a_row() -> None:
         "Connections",
         "Requests",
         "Errors",
+        "Refused",
         "Mean",
     ]
-    assert page.rows[1] == ["git", "ready", "2025-11-25", "12", "3,456", "2", "1,000", "3", "12.3 ms"]
-    assert page.rows[2] == ["web", "idle", "", "", "", "0", "0", "0", ""]
+    assert page.rows[1] == ["git", "ready", "2025-11-25", "12", "3,456", "2", "1,000", "3", "4", "12.3 ms"]
+    assert page.rows[2] == ["web", "idle", "", "", "", "0", "0", "0", "0", ""]
 
 
 def test_a_server_that_fails_says_why() -> None:

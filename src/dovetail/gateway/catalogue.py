@@ -142,9 +142,11 @@ class Catalogue:
 
     def shown_uri(self, server: str, uri: str) -> str:
         """The URI by which clients reach a resource of a server: its own, if that leads to this server."""
-        if not self._prefixed or self.owner_of(uri) == (server, uri):
-            return uri
-        return prefixed_uri(server, uri)
+        return uri if self.owner_of(uri) == (server, uri) else self.unique_uri(server, uri)
+
+    def unique_uri(self, server: str, uri: str) -> str:
+        """The URI of a resource that names its server, where there is more than one."""
+        return prefixed_uri(server, uri) if self._prefixed else uri
 
     def owner_of(self, uri: str) -> tuple[str, str] | None:
         """The server of a URI that a client has sent, and the URI as that server knows it; None if it is not clear."""

@@ -45,10 +45,11 @@ from .access_control.permissions import Subject
 from .access_control.quarantine import Held, held_back
 from .accounts.account_upstream import CONNECT_ACCOUNT, sign_in_tool
 from .catalogue import Catalogue, may_be_of, named_server, prefixed_uri
-from .errors import AccountNeeded, ambiguous_uri, not_found_elsewhere
+from .errors import AccountNeeded, ServerUnavailable, ambiguous_uri, not_found_elsewhere
 from .forwarded_tool import ForwardedTool
 from .listings import Listing, Listings, SharedParts
 from .search_mode import Listed, finder_tools, needs_search
+from .servers.clients import session_owner
 from .settings import Profile, SearchLimits
 
 if TYPE_CHECKING:
@@ -200,6 +201,11 @@ class GatewayCore(ServerCore):
         """The names of what the servers offer to the client of a call."""
         return (await self.listing(call, _nobody)).catalogue
 
+    async def uri_rewriter(self, call: ServerCall, server: str) -> Callable[[str], str]:
+        """A function that gives the URIs of a server the form in which the client of a call knows them."""
+        listing = await self.listing(call, _nobody)
+        return functools.partial(listing.shown_uri, server)
+
     def _named(self, catalogue: Catalogue) -> None:
         """A catalogue was made: take note of what calls of its tools need."""
         mirrored = catalogue.mirrored()
@@ -301,8 +307,16 @@ class GatewayCore(ServerCore):
         return self.access.hides(call, self.subject(kind, owned.server, owned.definition.name, owned.definition))
 
     def subject(self, kind: Kind, server: str, name: str, definition: Any = None) -> Subject:
-        """Something of a server, for the rules to decide on."""
-        return Subject(kind, server, name, self._upstreams[server].settings.trusted, definition)
+        """Something of a server, for the rules to decide on; one that was removed meanwhile is not trusted."""
+        upstream = self._upstreams.get(server)
+        return Subject(kind, server, name, upstream is not None and upstream.settings.trusted, definition)
+
+    def _upstream(self, call: ServerCall, server: str) -> Upstream:
+        """A server as the caller reaches it; raises for one that was removed while another was waited for."""
+        upstream = self._upstreams.get(server)
+        if upstream is None:
+            raise ServerUnavailable(server, "it was removed from the gateway")
+        return upstream.of(call)
 
     def _shows_in_profile(self, principal: str | None, kind: Kind, name: str) -> bool:
         profile = self._settings.profile
@@ -323,20 +337,25 @@ class GatewayCore(ServerCore):
         table = listing.catalogue.tools if kind == "tool" else listing.catalogue.prompts
         owned = table.get(name)
         if owned is not None and self.shows(call.terms.principal, kind, name):
-            return self._upstreams[owned.server].of(call), owned.definition
+            return self._upstream(call, owned.server), owned.definition
         for key in listing.missing:
             # It cannot be said that a server which fails does not have it.
             if concerns(key) and not self.access.hides_server(call, key):
-                raise listing.unavailable(key)
+                raise self._count_refused(listing.unavailable(key))
         await self._refuse_held(call, listing, kind, name)
         if kind == "tool" and (key := self._connects_account_at(name)) is not None:
             # It is listed for users without an account only, and does nothing for others.
-            return self._upstreams[key].of(call), sign_in_tool(key)
+            return self._upstream(call, key), sign_in_tool(key)
         import difflib
 
         near = difflib.get_close_matches(name, table, 1)
         hint = f"; did you mean {near[0]!r}?" if near and self._sees(call, listing.catalogue, kind, near[0]) else ""
         raise not_found_error(f"Unknown {kind}: {name}{hint}")
+
+    def _count_refused(self, problem: ServerUnavailable) -> ServerUnavailable:
+        if not isinstance(problem, AccountNeeded):
+            self.metrics.refused(problem.server)
+        return problem
 
     def upstreams_named(self, name: str) -> list[Upstream]:
         """The servers that may have a tool or prompt of this name."""
@@ -381,14 +400,15 @@ class GatewayCore(ServerCore):
         named = named_server(uri, self._upstreams)
         listing = await self.listing(call, _nobody if named is None else named.__eq__)
         owner = listing.catalogue.owner_of(uri)
-        if owner is None:
+        if owner is None or (named is None and listing.unasked):
+            # A server that was never asked may have it too.
             listing = await self.listing(call)
             owner = listing.catalogue.owner_of(uri)
         if owner is None or not self._shows_uri(*owner):
             raise self._no_owner(call, listing, uri, named)
         if (reason := listing.reason_held(*owner)) is not None:
             raise await self._held_back(call, "resource", *owner, uri, reason)
-        return self._upstreams[owner[0]].of(call), owner[1], listing.catalogue
+        return self._upstream(call, owner[0]), owner[1], listing.catalogue
 
     def _no_owner(self, call: ServerCall, listing: Listing, uri: str, named: str | None) -> ProtocolError:
         """The error about a URI that does not lead to one server; `named` is the server that the URI itself names."""
@@ -403,6 +423,8 @@ class GatewayCore(ServerCore):
                 if (named is None or key == named) and not self.access.hides_server(call, key)
             ]
             # A user is asked to log in only if it is clear that it is for this resource.
+            for one in missing:
+                self._count_refused(one)
             if missing and (named is not None or (len(missing) == 1 and isinstance(missing[0], AccountNeeded))):
                 return missing[0]
             if missing:
@@ -534,6 +556,7 @@ class GatewayCore(ServerCore):
                 await self._state.close_connections()
 
     def _release(self, session: Session) -> None:
+        self._listings.forget(session_owner(session))
         for upstream in self._upstreams.values():
             upstream.release(session)
 

@@ -53,10 +53,12 @@ if TYPE_CHECKING:
     from dovetail.types.serialization import Value
     from dovetail.types.tools import Tool
 
-    from .catalogue import Catalogue
     from .core import GatewayCore
     from .servers.connection import UpstreamConnection
     from .servers.upstream import Upstream
+
+Rewrite = Callable[[str], str]
+"""Gives a URI of the server the form in which clients know it."""
 
 _ENDED = (
     "the gateway process that held this call while it waited for an answer has ended. The call was sent to the server "
@@ -97,12 +99,12 @@ async def forward(
             if invocation.is_replaying:
                 raise outcome_unknown(_ENDED)
             params = _forwarded_params(invocation, replaced, connection.revision)
-            catalogue = await core.catalogue(call)
+            rewrite = await core.uri_rewriter(call, upstream.key)
             if created is None or tool is None:
-                result = await _exchange(upstream, connection, invocation, params, catalogue, tool, hands_over)
+                result = await _exchange(upstream, connection, invocation, params, rewrite, tool, hands_over)
             else:
                 with connection.relayed.serving(invocation):
-                    result = await _finish(upstream, connection, invocation, catalogue, tool, created)
+                    result = await _finish(connection, invocation, rewrite, tool, created)
         error = False
         return result
     except RemoteError as problem:
@@ -161,7 +163,7 @@ async def _exchange(
     connection: UpstreamConnection,
     invocation: Invocation,
     params: dict[str, Any],
-    catalogue: Catalogue,
+    rewrite: Rewrite,
     tool: Tool | None,
     hands_over: bool,
 ) -> Value | bytes | ServerTask:
@@ -179,9 +181,6 @@ async def _exchange(
         else:
             await connection.use_log_level(level)
 
-    def rewrite(uri: str) -> str:
-        return catalogue.shown_uri(upstream.key, uri)
-
     adapt = None if tool is None else functools.partial(_wrap, tool)
     if tool is not None and source.tasks == "core" and requires_task(tool):
         params["task"] = {}
@@ -196,7 +195,7 @@ async def _exchange(
             upstream.answered()
             if tool is not None and ("task" in params or outcome_of(method, raw) == "task"):
                 is_task = hands_over and "task" not in params
-                finish = functools.partial(_finish, upstream, connection, invocation, catalogue, tool)
+                finish = functools.partial(_finish, connection, invocation, rewrite, tool)
                 return ServerTask(raw) if is_task else await finish(raw)
             result = translate_result(method, raw, source, revision, rewrite, adapt)
             if not isinstance(result, InputRequired):
@@ -213,16 +212,15 @@ async def _exchange(
 
 
 async def _finish(
-    upstream: Upstream,
     connection: UpstreamConnection,
     invocation: Invocation,
-    catalogue: Catalogue,
+    rewrite: Rewrite,
     tool: Tool,
     created: bytes,
 ) -> Value:
     """Wait for the task that a call was answered with."""
     result = await connection.finish_task(tool.name, created, functools.partial(_report_progress, invocation))
-    return _adapted(tool, result, lambda uri: catalogue.shown_uri(upstream.key, uri))
+    return _adapted(tool, result, rewrite)
 
 
 def _name_pages(questions: Mapping[str, InputRequest], revision: Revision) -> None:
@@ -248,7 +246,7 @@ async def _require_page(problem: RemoteError, invocation: Invocation) -> Value:
     return await page_required(URLElicitationRequired(problem.message, url), invocation)
 
 
-def _adapted(tool: Tool, result: CallToolResult[Any], rewrite: Callable[[str], str]) -> Value:
+def _adapted(tool: Tool, result: CallToolResult[Any], rewrite: Rewrite) -> Value:
     """The result of a task for the client, with its URIs translated."""
     fields = dump(result)
     if rewrite_uris(fields, rewrite):

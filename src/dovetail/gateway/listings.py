@@ -31,7 +31,10 @@ LATE_SECONDS = 0.1
 """Seconds that a list waits for a server that an earlier one has waited for in vain, or that is known to fail."""
 
 MAX_LISTINGS = 10_000
-"""Listings that are kept, one for each client."""
+"""Clients whose listings are kept."""
+
+MAX_LISTINGS_EACH = 16
+"""Listings of one client, for the capabilities and credentials with which it comes."""
 
 
 class Listing(NamedTuple):
@@ -49,6 +52,9 @@ class Listing(NamedTuple):
     """The definitions that are held back, by server."""
     held_servers: Mapping[str, str]
     """The servers that are held back as a whole, and why."""
+    unasked: bool
+    """True if a server that may work was never asked, so that it may offer what none of the others does, and also what
+    one of them does."""
 
     def reason_held(self, server: str, uri: str) -> str | None:
         """The reason why a resource, or a template, of a server is held back; None if it is not."""
@@ -58,6 +64,10 @@ class Listing(NamedTuple):
             if one.has_uri(uri) and not self.catalogue.has_uri(server, uri):
                 return one.reason
         return None
+
+    def shown_uri(self, server: str, uri: str) -> str:
+        """The URI by which clients reach a resource of a server; one that names it while others may have it too."""
+        return self.catalogue.unique_uri(server, uri) if self.unasked else self.catalogue.shown_uri(server, uri)
 
     def unavailable(self, server: str) -> ServerUnavailable:
         """The error for a request to a server that is missing."""
@@ -75,6 +85,7 @@ class _Part(NamedTuple):
     problem: dict[str, Any] | None = None
     account: AccountNeeded | None = None
     retry_at: float | None = None
+    unasked: bool = False
 
 
 class SharedParts(NamedTuple):
@@ -97,7 +108,8 @@ class Listings:
         self._declared = shared.declared
         self._on_catalogue = on_catalogue
         self._prefixed = prefixed
-        self._kept: BoundedDict[tuple[Any, ...], Listing] = BoundedDict(MAX_LISTINGS)
+        self._kept: BoundedDict[Hashable, BoundedDict[tuple[Any, ...], Listing]] = BoundedDict(MAX_LISTINGS)
+        """By client, or None for those that share the connections to all servers."""
         self._catalogues: BoundedDict[tuple[tuple[str, int], ...], Catalogue] = BoundedDict(64)
 
     async def listing(
@@ -109,12 +121,10 @@ class Listings:
         """
         stateful = any(one.is_stateful for one in upstreams.values())
         per_caller = any(one.per_caller for one in upstreams.values())
-        key = (
-            owner_of(call) if stateful else None,
-            self._declared.of(call.terms.capabilities).key,
-            _caller_key(call) if per_caller else None,
-        )
-        now, known = asyncio.get_running_loop().time(), self._kept.get(key)
+        owner = owner_of(call) if stateful else None
+        key = self._declared.of(call.terms.capabilities).key, _caller_key(call) if per_caller else None
+        kept = self._kept.get(owner)
+        now, known = asyncio.get_running_loop().time(), None if kept is None else kept.get(key)
         if known is not None and known.generation == self._generation.number and now < known.expires:
             return known
         generation = self._generation.number  # before it is asked: what changes meanwhile is not in the answers
@@ -136,10 +146,19 @@ class Listings:
             parts, held, held_servers = await self._access.quarantine.passed(parts)
         parts += [ServerOffers(key, sign_in_offers(key)) for key in accounts]
         expires = asyncio.get_running_loop().time() + (FAILED_SECONDS if missing else WARM_SECONDS)
-        listing = Listing(self._catalogue(parts), missing, generation, expires, accounts, retries, held, held_servers)
+        unasked = any(part.unasked for part in found.values())
+        catalogue = self._catalogue(parts)
+        listing = Listing(catalogue, missing, generation, expires, accounts, retries, held, held_servers, unasked)
         if concerns is None or not missing:
-            self._kept.set_and_refresh(key, listing)
+            kept = self._kept.get_and_refresh(owner)
+            if kept is None:
+                kept = self._kept[owner] = BoundedDict(MAX_LISTINGS if owner is None else MAX_LISTINGS_EACH)
+            kept.set_and_refresh(key, listing)
         return listing
+
+    def forget(self, owner: Hashable) -> None:
+        """A client has gone."""
+        self._kept.pop(owner, None)
 
     async def _offers(self, upstream: Upstream, call: ServerCall, wait: bool, *, is_list: bool) -> _Part:
         retry_at = None
@@ -147,7 +166,10 @@ class Listings:
             upstream = upstream.of(call)
             if not wait:
                 known = upstream.known(call)
-                return _Part(known, {"status": "unavailable", "reason": "it was not asked"} if known is None else None)
+                if known is not None:
+                    return _Part(known)
+                unasked = upstream.failed_at is None and not upstream.is_late
+                return _Part(None, {"status": "unavailable", "reason": "it was not asked"}, unasked=unasked)
             # A request to a server that fails waits for an attempt to connect, as it may work again; a list does not.
             is_late = upstream.is_late if upstream.failed_at is None else is_list
             async with asyncio.timeout(LATE_SECONDS if is_late else upstream.settings.list_seconds):

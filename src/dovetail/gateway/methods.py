@@ -8,6 +8,8 @@ server until the client has answered. It is sent once in either case.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import functools
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -20,7 +22,6 @@ from dovetail.protocol.errors import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
-    DovetailError,
     ProtocolError,
     Refused,
     RemoteError,
@@ -54,6 +55,9 @@ if TYPE_CHECKING:
 
     from .access_control.permissions import Permit
     from .servers.upstream import Upstream
+
+LEVEL_SECONDS = 1.0
+"""Seconds for which a client that sets the level of log messages waits for its servers."""
 
 FoundT = TypeVar("FoundT", bound="tuple[Upstream, *tuple[Any, ...]]")
 """The server that a request concerns, and what it is there."""
@@ -145,7 +149,10 @@ class _BecameTask(Exception):
 
 async def _find_tool(core: GatewayCore, params: CallToolParams, invocation: Invocation) -> Value | bytes:
     """Search, describe or call a tool, where a client gets these three in place of all tools."""
-    catalogue = (await core.listing(invocation.call)).catalogue
+    catalogue = await core.catalogue(invocation.call)
+    if params.name != CALL or not core.is_searched(invocation.call, catalogue):
+        # All servers are asked, also those that do not answer; to call one of them, that is not waited for.
+        catalogue = (await core.listing(invocation.call)).catalogue
     if params.name in catalogue.tools or not core.is_searched(invocation.call, catalogue):
         return await forward_tool(core, params.name, invocation)
     arguments = params.arguments or {}
@@ -329,12 +336,12 @@ def set_level(core: GatewayCore, call: ServerCall, params: SetLevelParams) -> Ou
     answer = set_server_level(core, call, params)
 
     async def work() -> bytes:
-        for upstream in core.upstreams.values():
-            for connection in upstream.connections_of(call.session):
-                try:
-                    await connection.use_log_level(params.level)
-                except DovetailError:
-                    continue  # the next request to it says what is wrong
+        connections = [one for upstream in core.upstreams.values() for one in upstream.connections_of(call.session)]
+        # A server that does not answer delays neither the others nor the client: the next request to it says so.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LEVEL_SECONDS):
+                sending = (one.use_log_level(params.level) for one in connections)
+                await asyncio.gather(*sending, return_exceptions=True)
         assert isinstance(answer, bytes)
         return answer
 

@@ -25,6 +25,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self._series: dict[tuple[str, str, str], _Series] = {}
+        self._refused: dict[str, int] = {}
 
     def record(self, server: str, method: str, name: str, seconds: float, *, error: bool, failure: bool) -> None:
         """Count a request: `error` if it ended in an error of any kind, `failure` if the server did not answer."""
@@ -40,6 +41,10 @@ class Metrics:
         series.seconds += seconds
         series.buckets[bisect_left(BUCKETS, seconds)] += 1
 
+    def refused(self, server: str) -> None:
+        """Count a request that was not sent, because its server is not available."""
+        self._refused[server] = self._refused.get(server, 0) + 1
+
     def of_server(self, server: str) -> dict[str, float]:
         """The totals of one server."""
         mine = [series for (whose, _, _), series in self._series.items() if whose == server]
@@ -48,6 +53,7 @@ class Metrics:
             "requests": requests,
             "errors": sum(series.errors for series in mine),
             "failures": sum(series.failures for series in mine),
+            "refused": self._refused.get(server, 0),
             "meanSeconds": round(sum(series.seconds for series in mine) / requests, 6) if requests else 0.0,
         }
 
@@ -57,6 +63,10 @@ class Metrics:
         lines += [f"dovetail_gateway_server_up{_labels(server=key)} {int(works)}" for key, works in up.items()]
         lines += _family("dovetail_gateway_connections", "gauge", "Open connections to the server.")
         lines += [f"dovetail_gateway_connections{_labels(server=key)} {count}" for key, count in connections.items()]
+        lines += _family(
+            "dovetail_gateway_refused_total", "counter", "Requests not sent: the server was not available."
+        )
+        lines += [f"dovetail_gateway_refused_total{_labels(server=key)} {self._refused.get(key, 0)}" for key in up]
         for field, text in (
             ("requests", "Requests that were forwarded."),
             ("errors", "Requests that ended in an error, of the server or of the gateway."),

@@ -13,7 +13,7 @@ td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; wh
 .reason { font-size: .87rem; min-width: 16rem; max-width: 32rem; white-space: pre-wrap; overflow-wrap: anywhere }
 """
 
-_COLUMNS = ("Server", "State", "Revision", "Tools", "Tokens", "Connections", "Requests", "Errors", "Mean")
+_COLUMNS = ("Server", "State", "Revision", "Tools", "Tokens", "Connections", "Requests", "Errors", "Refused", "Mean")
 
 
 MAX_HELD = 5
@@ -57,6 +57,7 @@ def _row(name: str, server: dict[str, Any]) -> str:
         _count(server["connections"]),
         _count(server["requests"]),
         _count(server["errors"]),
+        _count(server["refused"]),
         f"{server['meanSeconds'] * 1000:,.1f} ms" if server["requests"] else "",
     )
     cells = "".join(f'<td class="number">{number}</td>' for number in numbers)

@@ -5,6 +5,8 @@ hang        reads everything and answers nothing
 hang-lists  answers the handshake, and no list
 hang-calls  answers everything but calls
 flood       works, and sends notifications without end
+end-lists   answers the handshake, and ends when it is asked for a list
+hang-level  works, and does not answer when the level of log messages is set
 lie-lists   answers lists with what no list is
 lie-calls   answers calls with an object that is no result
 lie-results answers calls with what is not even an object
@@ -56,10 +58,14 @@ def result_of(method: str, params: dict) -> object:
     if method == "tools/list":
         if WAY == "hang-lists":
             return None
+        if WAY == "end-lists":
+            sys.exit(3)
         schema = {"type": "object", "properties": {"text": {"type": "string"}}}
         if WAY == "lie-lists":
             return {"tools": "none"}
         return {"tools": [{"name": name, "inputSchema": schema} for name in TOOLS]}
+    if method == "logging/setLevel" and WAY == "hang-level":
+        return None
     if method == "tools/call":
         return called(params)
     return {}

@@ -16,7 +16,7 @@ from dovetail.client.listing import ListLimits
 from dovetail.client.negotiator import ConnectOptions
 from dovetail.client.subscriptions import watch
 from dovetail.client.tasks.calls import finish_call
-from dovetail.protocol.errors import DovetailError, InvalidAnswer
+from dovetail.protocol.errors import ConnectionLost, DovetailError, InvalidAnswer
 from dovetail.protocol.extension import Extension, Extensions
 from dovetail.protocol.log_levels import LEVELS, is_at_least
 from dovetail.protocol.revisions.revision import Revision
@@ -250,7 +250,15 @@ class UpstreamConnection(ClientConnection):
         if self._fetching is None:
             self._fetching = asyncio.create_task(self._fetch(), name="dovetail-gateway-fetch")
             self._fetching.add_done_callback(self._fetched)
-        return await asyncio.shield(self._fetching)
+        fetching = self._fetching
+        try:
+            return await asyncio.shield(fetching)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not fetching.cancelled() or (task is not None and task.cancelling()):
+                raise
+            # By `close`: the server has ended, or was removed.
+            raise ConnectionLost("the connection was closed while its lists were read") from None
 
     def _fetched(self, task: asyncio.Task[Offers]) -> None:
         failed = task.cancelled() or task.exception() is not None
