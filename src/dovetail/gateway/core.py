@@ -41,6 +41,7 @@ from dovetail.types.tools import ListToolsResult
 from dovetail.wire import codec
 from dovetail.wire.jsonrpc import Notification, Request
 
+from .access_control.inbound import TaskCallers
 from .access_control.permissions import Subject
 from .access_control.quarantine import Held, held_back
 from .accounts.account_upstream import CONNECT_ACCOUNT, sign_in_tool
@@ -127,6 +128,7 @@ class GatewayCore(ServerCore):
         self.has_task_tools = True
         self.extensions.add(task_extension(self))
         self.view = self.task_namespace = view
+        self.callers = TaskCallers()
         self.homes: HomeReplicas | None = None
         """Passes requests on to the gateways with the connections of their clients; None if there are no others."""
         self._upstreams, self.metrics, self.access, self._generation, self._declared = shared

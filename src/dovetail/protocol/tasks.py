@@ -85,7 +85,7 @@ class TaskQuestion(msgspec.Struct, frozen=True):
 
 
 class TaskRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Everything about a task, as it is stored. It holds no credentials: only the name of the principal."""
+    """Everything about a task, as it is stored. It holds no credentials, but whose task it is."""
 
     id: str
     tool: str
@@ -101,6 +101,8 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Grows with every change of the status, the message or the questions."""
     principal: str | None = None
     scopes: list[str] | None = None
+    caller: dict[str, Any] | None = None
+    """What else the server needs to know of the caller when it runs the task after the request, such as groups."""
     client: Implementation | None = None
     capabilities: ClientCapabilities = msgspec.field(default_factory=ClientCapabilities)
     meta: dict[str, Any] = {}
@@ -154,7 +156,8 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             return None
         if status in TERMINAL:
             # What only a running task needs is not kept: answers may be confidential.
-            fields = {"journal": {}, "questions": {}, "heard": {}, "state": None, "worker": "", "keeper": "", **fields}
+            unneeded: dict[str, Any] = {"journal": {}, "questions": {}, "heard": {}, "state": None, "caller": None}
+            fields = {**unneeded, "worker": "", "keeper": "", **fields}
         return self.replace(now, status=status, message=message, version=self.version + 1, **fields)
 
     def replace(self, now: float, **fields: Any) -> TaskRecord:

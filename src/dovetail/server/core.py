@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from .mrtr.suspended_calls import SuspendedCalls
     from .replicas.remote_calls import RemoteCalls
     from .replicas.replica import Replica
+    from .tasks.request_contexts import CallerKeeper
     from .tasks.tasks import Tasks
 
 Kind: TypeAlias = Literal["tool", "resource", "prompt"]
@@ -70,12 +71,6 @@ MAX_HANDLES = 1_000
 MAX_HANDLE_BYTES = 65_536
 """Bytes of the state of one handle, as JSON."""
 
-STATES_NOT_SHARED = (
-    "This server was given sealing keys but no store: each process accepts the state of a call once, so that a client "
-    "which sends it to several processes makes steps run more than once, and states from before a restart are refused. "
-    "Pass a store that all processes share"
-)
-
 
 class ServerCore:
     """Registries, lists, sessions and services of one server."""
@@ -92,6 +87,8 @@ class ServerCore:
     """Keeps its tasks apart from those of servers with other tools on the same store, as the views of a gateway are."""
     find_session: FindSession | None = None
     """Finds a session over HTTP for a request that another replica has passed on; None where none are shared."""
+    callers: CallerKeeper | None = None
+    """Keeps what this server needs to know of a caller with a task; None if the principal is enough."""
     replaces_another = False
     """True in a process that was reloaded: clients of stored sessions are notified that lists may have changed."""
     # Made when they are first needed.
@@ -341,6 +338,8 @@ class ServerCore:
             if self._created[1] != os.getpid():
                 self.suspended_calls.used.restarted(time.time())
             if self._may_log():  # a handler without a context asks nothing
+                from .mrtr.used_states import STATES_NOT_SHARED
+
                 return STATES_NOT_SHARED
         return None
 

@@ -2,7 +2,8 @@
 
 The token is for the gateway. It is handed to nobody but the authorization server that exchanges it for another one
 (`credentials`), so that it is not part of the call, which handlers and middleware see. The verifier of the gateway
-leaves it in a context variable, which the tasks that serve the request inherit.
+leaves it in a context variable, which the tasks that serve the request inherit. What runs later than that, in a
+process that has not seen the request, has the caller without the token.
 """
 
 from __future__ import annotations
@@ -198,7 +199,7 @@ def make_verifier(settings: AuthSettings) -> Verifier:
 
 
 def caller_of(call: ServerCall) -> Caller | None:
-    """The caller of a request; None without authentication, and for work that has lost the token of its request."""
+    """The caller of a request; None without authentication, and for work that has lost the caller of its request."""
     caller, name = _caller.get(), call.terms.principal
     if name is None:
         return None
@@ -213,8 +214,32 @@ def has_group(principal: str | None, groups: Sequence[str]) -> bool:
 
 
 def use_caller(caller: Caller) -> None:
-    """Serve what follows in this task for a caller whose request another gateway has verified."""
+    """Serve what follows in this task for a caller whose request was verified before, or by another gateway."""
     _caller.set(caller)
+
+
+class _KeptCaller(msgspec.Struct, omit_defaults=True):
+    """The part of a caller that is stored with a task."""
+
+    groups: frozenset[str] = frozenset()
+    client_id: str | None = None
+    scopes: tuple[str, ...] = ()
+
+
+class TaskCallers:
+    """Keeps the callers of tasks, so that rules decide for a task that waited as they do for a request."""
+
+    def keep(self, call: ServerCall) -> dict[str, Any] | None:
+        """The caller of a request, without the token."""
+        caller = caller_of(call)
+        if caller is None:
+            return None
+        return msgspec.to_builtins(_KeptCaller(caller.groups, caller.client_id, caller.scopes))
+
+    def restore(self, principal: str, kept: dict[str, Any]) -> None:
+        """Serve what follows in this context for a caller whose request has ended."""
+        found = msgspec.convert(kept, _KeptCaller)
+        use_caller(Caller(principal, found.groups, found.client_id, found.scopes))
 
 
 def groups_of(claims: dict[str, Any], names: tuple[str, ...] = GROUP_CLAIMS) -> frozenset[str]:

@@ -35,6 +35,11 @@ FillSecret: TypeAlias = "Callable[[str], Awaitable[str]]"
 
 _ANONYMOUS = "it needs the token of the caller, and this request came without authentication"
 
+_WITHOUT_TOKEN = (
+    "it needs the token of the caller, which is kept only in the gateway process that got the request. Send the "
+    "request again"
+)
+
 
 class Callers(Protocol):
     """Makes the server as its callers reach it."""
@@ -106,6 +111,8 @@ class PerCallerUpstream(Upstream):
         key = self.callers.key(caller)
         upstream = self._callers.pop(key, None)
         if upstream is None:
+            if self.needs_token and caller is not None and not caller.token:
+                raise ServerUnavailable(self.key, _WITHOUT_TOKEN)
             upstream = self._new_caller(caller)
         self._callers[key] = upstream
         upstream.serve(caller)

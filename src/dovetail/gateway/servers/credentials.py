@@ -128,7 +128,8 @@ class ExchangeUpstream(CallerUpstream):
     def serve(self, caller: Caller | None) -> None:
         """Exchange the token of the caller's latest request from now on."""
         assert caller is not None
-        self._auth.subject_token = caller.token
+        if caller.token:  # a task of another process has none, and uses what the caller's own requests have here
+            self._auth.subject_token = caller.token
 
 
 class ExchangeCallers(NamedTuple):

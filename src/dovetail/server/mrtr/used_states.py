@@ -20,6 +20,12 @@ those are refused."""
 MAX_FORGETTING = 10_000
 """Clients whose forgotten states are told apart; above it, states of all clients as old as those are refused."""
 
+STATES_NOT_SHARED = (
+    "This server was given sealing keys but no store: each process accepts the state of a call once, so that a client "
+    "which sends it to several processes makes steps run more than once, and states from before a restart are refused. "
+    "Pass a store that all processes share"
+)
+
 
 class UsedStates:
     """The states that were used, by the client that they were sealed for."""

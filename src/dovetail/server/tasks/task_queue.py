@@ -6,6 +6,7 @@ Servers with different tools may share the store too: each takes from the queue 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Protocol
 
@@ -70,7 +71,9 @@ class TaskQueue:
         if self._taking is not None:
             self._look_again = True
         elif self._owner.takes_tasks:
-            self._taking = asyncio.get_running_loop().create_task(self._owner.log_failures(self._take()))
+            # The context here is that of somebody's request or task, of which what the queue starts must have nothing.
+            work = self._owner.log_failures(self._take())
+            self._taking = asyncio.get_running_loop().create_task(work, context=contextvars.Context())
             self._taking.add_done_callback(self._taken)
 
     def place_became_free(self) -> None:

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dovetail.protocol.client_address import client_text
 from dovetail.protocol.errors import INTERNAL_ERROR, outcome_unknown
-from dovetail.protocol.mrtr import JournalEntry
 from dovetail.protocol.revisions import REVISIONS
-from dovetail.protocol.tasks import WORKING_SECONDS, Event, TaskError, TaskQuestion, TaskRecord, task_not_found
+from dovetail.protocol.tasks import WORKING_SECONDS, Event, TaskError, TaskRecord, task_not_found
 from dovetail.runtime.connection import CLEAN_UP_SECONDS
 from dovetail.server.mrtr.suspendable_call import SuspendableCall
 from dovetail.server.replicas.replica import ALIVE_SECONDS
@@ -27,7 +26,8 @@ from dovetail.server.sealed_values import SealedValues
 from dovetail.storage.contract import StoreError
 from dovetail.types.fair_bounded_dict import FairBoundedDict
 
-from .answers import check_answer
+from .answers import check_answer, with_answers
+from .request_contexts import RequestContexts
 from .running_places import RunningPlaces
 from .stored_tasks import StoredTask, StoredTasks, handle_of
 from .task_queue import DIED, TaskQueue
@@ -81,6 +81,7 @@ class Tasks:
         self._driving: dict[TaskRun, asyncio.Task[None]] = {}
         self._places = RunningPlaces()
         self._waiting: FairBoundedDict[str, str, TaskRun] = FairBoundedDict(MAX_WAITING_TASKS)
+        self._contexts = RequestContexts(core.callers)
         self._watchers: dict[str, set[Watcher]] = {}
         self._spawned: set[asyncio.Task[None]] = set()
         self._looking: asyncio.Task[None] | None = None
@@ -142,6 +143,7 @@ class Tasks:
             ttl=tool.task.ttl_for(wanted),
             principal=terms.principal,
             scopes=None if terms.scopes is None else sorted(terms.scopes),
+            caller=self._contexts.caller_of(call),
             client=terms.client,
             capabilities=terms.capabilities,
             meta=call.request.params.get("_meta") or {},
@@ -153,17 +155,19 @@ class Tasks:
             run=1 if here else 0,
             journal={} if running is None else dict(running[0].journal.entries),
         )
-        if not here:
-            stored = await self.stored.add(record)
-            self.announce(handle_of(record.id), queued=True)
-            return stored
-        self._places.take(client, tool.name)
-        try:
-            await self._register()
-            stored = await self.stored.add(record)
-        except BaseException:
-            self._places.give_back(client, tool.name)
-            raise
+        kept = self._contexts.keeping(handle_of(record.id), client)
+        with kept if self.runs_tasks else contextlib.nullcontext():
+            if not here:
+                stored = await self.stored.add(record)
+                self.announce(stored.handle, queued=True)
+                return stored
+            self._places.take(client, tool.name)
+            try:
+                await self._register()
+                stored = await self.stored.add(record)
+            except BaseException:
+                self._places.give_back(client, tool.name)
+                raise
         self._start(stored, tool, call, running)
         return stored
 
@@ -199,7 +203,7 @@ class Tasks:
             answered = {key: question for key, question in record.questions.items() if key in responses}
             for key, question in answered.items():
                 check_answer(revision, key, question, responses[key])
-            return _answered(record, answered, responses, now) if answered else None
+            return with_answers(record, answered, responses, now) if answered else None
 
         done = await self.change(handle_of(id), answer, known)
         if done is not None and done.record.status == "working" and done.record.keeper != self.worker:
@@ -406,6 +410,8 @@ class Tasks:
         run = self._runs.get(handle)
         if run is not None:
             run.changed(stored)
+        if stored.record.is_ended:
+            self._contexts.forget(handle)
         for watcher in list(self._watchers.get(handle, ())):
             watcher(stored.record)
 
@@ -425,15 +431,15 @@ class Tasks:
     def _announced(self, handle: str, queued: bool) -> None:
         if self._stopping:
             return
-        if handle in self._watchers or handle in self._runs:
+        if handle in self._watchers or handle in self._runs or handle in self._contexts:
             self.spawn(self._reload(handle))
         if queued:
             self._queue.look_soon()
 
     def _missed_announcements(self) -> None:
-        """Any task that is watched or runs here may have been changed elsewhere."""
+        """Any task that is watched or runs here, or was created here, may have been changed elsewhere."""
         if not self._stopping:
-            self.spawn(self._reload(*{*self._watchers, *self._runs}))
+            self.spawn(self._reload(*{*self._watchers, *self._runs, *self._contexts.handles}))
 
     async def _reload(self, *handles: str) -> None:
         for handle in handles:
@@ -489,7 +495,7 @@ class Tasks:
                 await self.stored.begin_run(self.worker, handle)
             claimed = await self.change(handle, claim, stored)
             if claimed is not None:
-                self._start(claimed, tool)
+                self._contexts.of(claimed).run(self._start, claimed, tool)
         finally:
             if claimed is None:
                 self._places.give_back(client, tool.name)
@@ -583,18 +589,3 @@ class Tasks:
             logger.warning("A task cannot be served now: %s", problem)
         except Exception:
             logger.exception("Serving a task failed")
-
-
-def _answered(
-    record: TaskRecord, answered: dict[str, TaskQuestion], responses: dict[str, Any], now: float
-) -> TaskRecord | None:
-    journal, heard = dict(record.journal), dict(record.heard)
-    for key, question in answered.items():
-        if record.by_hand:
-            heard[key] = question.method, responses[key]
-        else:
-            journal[key] = JournalEntry(question.digest, responses[key])
-    questions = {key: question for key, question in record.questions.items() if key not in answered}
-    if questions:
-        return record.replace(now, journal=journal, heard=heard, questions=questions, version=record.version + 1)
-    return record.change(Event.ANSWERED, now, record.message, journal=journal, heard=heard, questions=questions)
