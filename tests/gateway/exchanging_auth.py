@@ -30,6 +30,8 @@ class ExchangingAuth:
         self.exchanged: list[tuple[str, str]] = []
         """The user and the resource of each exchange."""
         self.issued: set[str] = set()
+        self.subject_tokens: dict[str, str] = {}
+        """The token that was exchanged for each one that was issued."""
         self.returns_subject_token = False
         self._verify = JWTVerifier(issuer=dev.issuer, audience=audience)
 
@@ -70,6 +72,7 @@ class ExchangingAuth:
         if self.returns_subject_token:
             token = fields["subject_token"]
         self.issued.add(token)
+        self.subject_tokens[token] = fields["subject_token"]
         answer = {"access_token": token, "token_type": "Bearer", "issued_token_type": ACCESS_TOKEN}
         return 200, {**answer, "expires_in": self.seconds}
 
