@@ -18,6 +18,7 @@ PACKAGES = (
 
 INTERNAL = {
     "gateway.access_control.permissions:MAX_DIGESTS": "a small cache",
+    "gateway.access_control.permissions:MAX_LIMITED": "which records are not repeated",
     "gateway.accounts.account_store:MAX_CHANGES": "for gateways that were cut off from the store",
     "gateway.accounts.pages:MAX_FIELDS": "fields of our own forms",
     "gateway.home_replica:MAX_CLIENTS": "a small cache",

@@ -566,7 +566,7 @@ class GatewayCore(ServerCore):
         """Subscribe a session to a resource at its server."""
         try:
             upstream, own_uri, _ = await self.find_uri(call, uri)
-            self.access.refuse_denied(call, self.subject("resource", upstream.key, own_uri))
+            await self.access.refuse_denied(call, self.subject("resource", upstream.key, own_uri))
             connection = await upstream.connection(call)
             has = connection.server_capabilities.resources
             if has is None or not has.subscribe:

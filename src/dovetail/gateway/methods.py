@@ -165,9 +165,11 @@ async def _find_tool(core: GatewayCore, params: CallToolParams, invocation: Invo
 async def finish_tool(core: GatewayCore, name: str, invocation: Invocation, created: bytes) -> Value | bytes:
     """Wait for the task that a server has answered a call with."""
     upstream, tool = await core.find_named(invocation.call, "tool", name)
-    result = await forward(core, upstream, invocation, {}, name, tool, created=created)
-    assert not isinstance(result, ServerTask)
-    return result
+    subject = core.subject("tool", upstream.key, tool.name, tool)
+    async with core.access.finishing(invocation, subject) as permit:
+        result = await forward(core, upstream, invocation, {}, name, tool, created=created)
+        assert not isinstance(result, ServerTask)
+        return permit.note(result)
 
 
 async def forward_tool(
@@ -316,11 +318,11 @@ async def _complete(core: GatewayCore, call: ServerCall, params: CompleteParams)
     given = cast("dict[str, Any]", call.request.params["ref"])
     if isinstance(reference, PromptReference):
         upstream, prompt = await core.find_named(call, "prompt", reference.name)
-        core.access.refuse_denied(call, core.subject("prompt", upstream.key, prompt.name, prompt))
+        await core.access.refuse_denied(call, core.subject("prompt", upstream.key, prompt.name, prompt))
         changed = {**given, "name": prompt.name}
     else:
         upstream, uri, _ = await core.find_uri(call, reference.uri)
-        core.access.refuse_denied(call, core.subject("resource", upstream.key, uri))
+        await core.access.refuse_denied(call, core.subject("resource", upstream.key, uri))
         changed = {**given, "uri": uri}
     connection = await upstream.connection(call)
     if connection.server_capabilities.completions is None and connection.revision.known["ServerCapabilities"] >= {

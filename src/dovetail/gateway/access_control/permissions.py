@@ -32,6 +32,7 @@ from dovetail.protocol.errors import (
 from dovetail.runtime.rate_limit import TokenBuckets, rate_limit_error
 from dovetail.server.mrtr.client_requests import elicit_form
 from dovetail.types.bounded_dict import BoundedDict
+from dovetail.types.client_features import InputRequired
 from dovetail.types.tools import CallToolResult, Tool
 
 from .inbound import Caller, caller_of
@@ -53,6 +54,9 @@ MAX_ARGUMENTS = 50
 
 MAX_DIGESTS = 10_000
 """Definitions whose digests are remembered."""
+
+MAX_LIMITED = 10_000
+"""Callers beyond the rate limit of whom it is known that this is recorded."""
 
 SubjectKind = Literal["tool", "prompt", "resource"]
 
@@ -108,6 +112,8 @@ class Access:
         self.quarantine = quarantine
         self.audit = audit
         self._rates = _buckets(rate, burst)
+        self._limited: BoundedDict[Hashable, None] = BoundedDict(MAX_LIMITED)
+        """The callers beyond the rate limit, of whom that is recorded already."""
         self._digests: BoundedDict[int, tuple[Any, str]] = BoundedDict(MAX_DIGESTS)
 
     def limit_rate(self, rate: float | None, burst: float | None) -> None:
@@ -135,7 +141,7 @@ class Access:
 
     async def admit_login(self, call: ServerCall, subject: Subject) -> None:
         """Decide on a login at the server of a subject, before the user is asked for it; raises if it is refused."""
-        self._take(call)
+        await self._take(call, subject)
         if self.hides_server(call, subject.server):
             _check_caller(call)
             await self.record("refusal", call, subject, None, "policy", "nothing of the server is allowed")
@@ -145,23 +151,29 @@ class Access:
                 {"server": subject.server},
             )
 
-    def refuse_denied(self, call: ServerCall, subject: Subject) -> None:
+    async def refuse_denied(self, call: ServerCall, subject: Subject) -> None:
         """Raise for what a caller may never use; for requests that only concern it, such as completion."""
         if self.policy is not None:
             _check_caller(call)
             action = self._action(call, subject, {})
             if self.policy.always_denies(action):
-                raise denial(subject, self.policy.decide(action))
+                decision = self.policy.decide(action)
+                await self.record("refusal", call, subject, action.definition, "policy", decision.rule)
+                raise denial(subject, decision)
 
     def permitted(self, invocation: Invocation, subject: Subject, arguments: dict[str, Any] | None) -> Permit:
         """A context in which a request is forwarded: entering it raises if that is not allowed, leaving it records."""
         is_open = self.policy is None and self.audit is None and self._rates is None
         return _OPEN if is_open else _CheckedPermit(self, invocation, subject, arguments or {})
 
+    def finishing(self, invocation: Invocation, subject: Subject) -> Permit:
+        """A context in which the server finishes what was permitted before, as a task: leaving it records."""
+        return _OPEN if self.audit is None else _RecordedPermit(self, invocation, subject, self._digest(subject))
+
     async def authorize(self, invocation: Invocation, subject: Subject, arguments: dict[str, Any]) -> Authorized:
         """Decide on a request, after asking the client if the rules say so."""
         call = invocation.call
-        self._take(call)
+        await self._take(call, subject)
         if self.policy is None:
             digest = self._digest(subject)
             await self.record("call", call, subject, digest, None, "no policy", arguments=arguments)
@@ -180,12 +192,20 @@ class Access:
         await self.record("call", call, subject, action.definition, by, decision.rule, arguments=arguments)
         return Authorized(action.definition, waited)
 
-    def _take(self, call: ServerCall) -> None:
+    async def _take(self, call: ServerCall, subject: Subject) -> None:
         """Count a request; raises if the caller has no more of them now."""
-        if self._rates is not None:
-            wait = self._rates.take(call.client_key or id(call.session), time.monotonic())
-            if wait > 0:
-                raise rate_limit_error("requests", wait)
+        if self._rates is None:
+            return
+        caller = call.client_key or id(call.session)
+        wait = self._rates.take(caller, time.monotonic())
+        if wait <= 0:
+            self._limited.pop(caller, None)
+            return
+        if caller not in self._limited:
+            # Once until a request is admitted again: otherwise who sends too many would fill the log.
+            self._limited[caller] = None
+            await self.record("refusal", call, subject, self._digest(subject), "policy", "rate limit")
+        raise rate_limit_error("requests", wait)
 
     async def _ask(self, invocation: Invocation, subject: Subject, decision: Decision, action: Action) -> bool:
         """Have the client's user approve; raises if they do not, or cannot be asked. False if they did so before."""
@@ -326,20 +346,15 @@ class Permit:
 _OPEN = Permit()
 
 
-class _CheckedPermit(Permit):
-    """The context of a request that is decided on and recorded."""
+class _RecordedPermit(Permit):
+    """The context of a request whose outcome is recorded."""
 
-    def __init__(self, access: Access, invocation: Invocation, subject: Subject, arguments: dict[str, Any]) -> None:
+    def __init__(self, access: Access, invocation: Invocation, subject: Subject, definition: str | None = None) -> None:
         self._access = access
         self._invocation = invocation
         self._subject = subject
-        self._arguments = arguments
-        self._definition: str | None = None
+        self._definition = definition
         self._outcome = "task"  # unless there is a result, the call goes on as a task of the server
-
-    async def __aenter__(self) -> Self:
-        self._definition, self.waited = await self._access.authorize(self._invocation, self._subject, self._arguments)
-        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, traceback: TracebackType | None
@@ -352,6 +367,18 @@ class _CheckedPermit(Permit):
         """Take note of the result, which is returned."""
         self._outcome = "ok" if self._access.audit is None else outcome_of(result)
         return result
+
+
+class _CheckedPermit(_RecordedPermit):
+    """The context of a request that is also decided on."""
+
+    def __init__(self, access: Access, invocation: Invocation, subject: Subject, arguments: dict[str, Any]) -> None:
+        super().__init__(access, invocation, subject)
+        self._arguments = arguments
+
+    async def __aenter__(self) -> Self:
+        self._definition, self.waited = await self._access.authorize(self._invocation, self._subject, self._arguments)
+        return self
 
 
 def _buckets(rate: float | None, burst: float | None) -> TokenBuckets | None:
@@ -418,7 +445,7 @@ def outcome_of(result: Any) -> str:
         return "failed" if head.is_error else "ok" if head.result_type in (None, "complete") else str(head.result_type)
     if isinstance(result, CallToolResult):
         return "failed" if result.is_error else "ok"
-    return "ok"
+    return "input_required" if isinstance(result, InputRequired) else "ok"
 
 
 def _unasked(subject: Subject, decision: Decision, problem: Exception) -> ProtocolError:
