@@ -6,14 +6,16 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
+from contextvars import Context
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from dovetail import Client, Gateway, JWTVerifier, OutcomeUnknown
+from dovetail import Client, Gateway, JWTVerifier, OutcomeUnknown, RemoteError
 from dovetail.gateway import Credentials, ServerSettings
 from dovetail.policy import Policy, Rule
+from dovetail.runtime.middleware import Exchange, Proceed
 from dovetail.storage import Store
 from tests.gateway.exchanging_auth import SECRET
 from tests.gateway.served import tokens
@@ -288,6 +290,35 @@ async def test_the_groups_of_a_caller_count_where_its_request_is_served(gateways
             assert "keep__keep" not in [tool.name for tool in await client.tools()]
             with pytest.raises(Exception, match="policy"):
                 await client.call("keep__keep", what="x")
+
+
+@pytest.mark.parametrize("group", ["contractors", "editors"])
+async def test_a_rule_about_a_group_decides_the_same_at_each_gateway(gateways: Start, group: str) -> None:
+    rules = Policy([Rule("deny", tool="keep", group="contractors"), Rule("allow", tool="*")])
+    async with gateways(2, auth=tokens(ann=[group]), policy=rules) as at:
+        for number in (0, 1):
+            async with at.client(number, "token-of-ann") as ann:
+                assert ("keep__keep" in [tool.name for tool in await ann.tools()]) == (group == "editors")
+                if group == "editors":
+                    await ann.call("keep__keep", what="x")
+                else:
+                    with pytest.raises(RemoteError, match="policy of the gateway does not allow"):
+                        await ann.call("keep__keep", what="x")
+        assert sorted(at.connections()) == [0, 1]
+
+
+async def elsewhere(exchange: Exchange, proceed: Proceed) -> dict[str, Any]:
+    """Middleware that goes on in a context of its own, in which the caller of the request is not known."""
+    return await asyncio.get_running_loop().create_task(proceed(exchange), context=Context())
+
+
+async def test_a_request_that_has_lost_its_caller_is_not_passed_on_as_one_without_groups(gateways: Start) -> None:
+    rules = Policy([Rule("deny", tool="keep", group="contractors"), Rule("allow", tool="*")])
+    async with gateways(2, auth=tokens(ann=["contractors"]), policy=rules, middleware=[elsewhere]) as at:
+        for number in (0, 1):
+            async with at.client(number, "token-of-ann") as ann:
+                with pytest.raises(RemoteError, match="groups of the caller are not known"):
+                    await ann.call("keep__keep", what="x")
 
 
 async def test_another_gateway_becomes_the_home_when_it_ends(gateways: Start) -> None:

@@ -82,7 +82,8 @@ class PassedRequest(msgspec.Struct, array_like=True, frozen=True):
     session: str | None
     principal: str | None
     scopes: frozenset[str] | None
-    groups: frozenset[str]
+    groups: frozenset[str] | None
+    """None if they are not known: rules that need them refuse the request."""
     client_id: str | None
     token_scopes: tuple[str, ...]
 
@@ -241,7 +242,7 @@ class HomeReplicas:
             session=call.session.id if terms.revision.era == "handshake" else None,
             principal=terms.principal,
             scopes=terms.scopes,
-            groups=frozenset() if caller is None else caller.groups,
+            groups=None if caller is None else caller.groups,
             client_id=None if caller is None else caller.client_id,
             token_scopes=() if caller is None else caller.scopes,
         )
@@ -263,9 +264,8 @@ class HomeReplicas:
         """Serve a request that another replica has passed on."""
         core = self._core
         request = Request(passed.id, passed.method, msgspec.json.decode(passed.params, type=dict[str, Any]))
-        if passed.principal is not None:
-            caller = Caller(passed.principal, passed.groups, passed.client_id, passed.token_scopes)
-            use_caller(caller)
+        if passed.principal is not None and passed.groups is not None:
+            use_caller(Caller(passed.principal, passed.groups, passed.client_id, passed.token_scopes))
         if passed.session is None:
             assert passed.principal is not None
             terms = self._envelope.terms(meta_of(request.params) or {}, None, passed.principal, passed.scopes)
