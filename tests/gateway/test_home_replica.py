@@ -292,6 +292,30 @@ async def test_the_groups_of_a_caller_count_where_its_request_is_served(gateways
                 await client.call("keep__keep", what="x")
 
 
+async def test_lists_with_a_server_with_token_exchange_are_answered_where_they_arrive(store: OpenStore) -> None:
+    """Such a server keeps no state here, and another one does: the token would be missing at the home replica."""
+    async with one_server("2026-07-28") as (auth, address, _), contextlib.AsyncExitStack() as stack:
+        issuer = auth.dev.issuer
+        credentials = Credentials(type="token-exchange", client_id="gateway", client_secret=SECRET, issuer=issuer)
+        urls: list[str] = []
+        for _ in range(2):
+            opened = store()
+            stack.push_async_callback(opened.close)
+            gateway = Gateway(
+                {"notes": address, "keep": KEEPING},
+                auth=JWTVerifier(issuer=issuer, audience="unused"),
+                settings={"notes": ServerSettings(credentials=credentials)},
+            )
+            stack.push_async_callback(gateway.close)
+            urls.append(await stack.enter_async_context(serving(gateway.asgi(store=opened))))
+        for scopes, order in (([], urls), (["more"], urls[::-1])):
+            token = auth.dev.token("ann", "unused", scopes=scopes)
+            for url in (*order, *order):
+                async with Client(f"{url}/mcp", auth=token, timeout=20) as ann:
+                    assert {"notes__whoami", "keep__keep"} <= {tool.name for tool in await ann.tools()}
+                    assert (await ann.call("notes__whoami")).text == "ann"
+
+
 @pytest.mark.parametrize("group", ["contractors", "editors"])
 async def test_a_rule_about_a_group_decides_the_same_at_each_gateway(gateways: Start, group: str) -> None:
     rules = Policy([Rule("deny", tool="keep", group="contractors"), Rule("allow", tool="*")])

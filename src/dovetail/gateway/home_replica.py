@@ -173,13 +173,13 @@ class HomeReplicas:
             await self._store.delete(key)
 
     async def _needs_home(self, servers: list[Upstream]) -> bool:
-        """True if any of these servers keeps state for each connection."""
+        """True if any of these servers keeps state for each connection, and none of them needs the caller's token."""
         for server in servers:
             if server.revision is None and server.is_stateful:
                 server.era_elsewhere = await self._era(server.key)
-        stateful = [server for server in servers if server.is_stateful]
-        # A token is never passed on: such a server has a connection at each gateway that gets requests.
-        return bool(stateful) and not any(server.needs_token for server in stateful)
+        # A token is never passed on, and without it a request learns nothing of a server that needs it. So requests
+        # that may concern such a server stay here, also those that concern others too, such as lists.
+        return any(server.is_stateful for server in servers) and not any(server.needs_token for server in servers)
 
     async def _era(self, server: str) -> str | None:
         """The era of a server that another gateway has connected to."""

@@ -36,8 +36,7 @@ FillSecret: TypeAlias = "Callable[[str], Awaitable[str]]"
 _ANONYMOUS = "it needs the token of the caller, and this request came without authentication"
 
 _WITHOUT_TOKEN = (
-    "it needs the token of the caller, which is kept only in the gateway process that got the request. Send the "
-    "request again"
+    "it needs the token of the caller, which gateways neither store nor pass on to each other. Send the request again"
 )
 
 

@@ -128,7 +128,7 @@ class ExchangeUpstream(CallerUpstream):
     def serve(self, caller: Caller | None) -> None:
         """Exchange the token of the caller's latest request from now on."""
         assert caller is not None
-        if caller.token:  # a task of another process has none, and uses what the caller's own requests have here
+        if caller.token:  # work that has only the name of its caller goes on with the token of the last request
             self._auth.subject_token = caller.token
 
 
