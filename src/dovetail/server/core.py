@@ -462,18 +462,20 @@ class ServerCore:
             with contextlib.suppress(RuntimeError):  # its loop is closed, so the client is gone
                 session.loop.call_soon_threadsafe(session.subscriptions.list_changed, kind)
 
-    def announce_update(self, uri: str) -> None:
-        """Notify the subscribers of a resource, or of one that contains it."""
+    def announce_update(self, uri: str, session: str | None = None) -> None:
+        """Notify the subscribers of a resource, or of one that contains it; only that session, if its id is given."""
         if self._replicas:
             from .replicas.messages import ResourceUpdated
 
             for replica in self._replicas:
-                replica.announce(ResourceUpdated(uri))
+                replica.announce(ResourceUpdated(uri, session))
         else:
-            self._notify_updated(uri)
+            self._notify_updated(uri, session)
 
-    def _notify_updated(self, uri: str) -> None:
+    def _notify_updated(self, uri: str, only: str | None) -> None:
         for session in list(self._sessions):
+            if only is not None and session.id != only:
+                continue
             with contextlib.suppress(RuntimeError):  # its loop is closed, so the client is gone
                 session.loop.call_soon_threadsafe(session.subscriptions.resource_updated, uri)
 
@@ -504,7 +506,7 @@ class ServerCore:
 
         replica.on(ElicitationCompleted, elicitation_completed)
         replica.on(ListChanged, list_changed)
-        replica.on(ResourceUpdated, lambda message: self._notify_updated(message.uri))
+        replica.on(ResourceUpdated, lambda message: self._notify_updated(message.uri, message.session))
         replica.on_gap["subscriptions"] = self._notify_of_everything
         for server in servers:
             server._replicas.append(replica)

@@ -19,6 +19,12 @@ async def keep(what: str) -> list[str]:
 
 
 @server.tool
+async def touch(name: str) -> None:
+    """Change something below the resource that has everything."""
+    server.notify_resource_updated(f"kept://all/{name}")
+
+
+@server.tool
 async def process() -> int:
     """The id of the process."""
     return os.getpid()

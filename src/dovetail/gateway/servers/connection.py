@@ -22,7 +22,6 @@ from dovetail.protocol.log_levels import LEVELS, is_at_least
 from dovetail.protocol.revisions.revision import Revision
 from dovetail.protocol.subscriptions import LIST_KINDS, ListKind
 from dovetail.server.features.logging import MESSAGE, wanted_level
-from dovetail.server.features.subscriptions import UPDATED
 from dovetail.server.features.url_elicitation import COMPLETE
 from dovetail.types.base import PageResult
 from dovetail.types.capabilities import ClientCapabilities, Implementation, ServerCapabilities
@@ -118,7 +117,7 @@ class UpstreamConnection(ClientConnection):
         self._loop = asyncio.get_running_loop()
         self.shared = shared
         self.tell_replicas = True
-        """False if only its own clients may hear of updates, because it has the credentials of one caller."""
+        """False if only its own subscribers may hear of updates, because it has the credentials of one caller."""
         self.outlives_session = False
         """True if its session has ended, and it is open only for the tasks that are in progress."""
         self.busy = 0
@@ -343,11 +342,12 @@ class UpstreamConnection(ClientConnection):
             shown = known_as.removesuffix(subscribed) + uri if known_as.endswith(subscribed) else known_as
             if isinstance(session.server, Announcer) and session.server.has_replicas:
                 # The stream of the session may be at another gateway.
-                if self.tell_replicas:
+                if self.shared and self.tell_replicas:
                     session.server.announce_update(shown)
                     continue
-                if (stream := session.server.stream_of(session)) is not None:
-                    stream.send(codec.notification(UPDATED, codec.encode({"uri": shown})))
+                # What a connection of one client says is not for others who are subscribed to the same URI.
+                if session.id is not None:
+                    session.server.announce_update(shown, session.id)
                     continue
             with contextlib.suppress(RuntimeError):  # its loop is closed, so the client is gone
                 session.loop.call_soon_threadsafe(session.subscriptions.resource_updated, shown)

@@ -54,8 +54,8 @@ class Announcer(Protocol):
         """True if other processes may have the streams of its sessions."""
         ...
 
-    def announce_update(self, uri: str) -> None:
-        """Notify the subscribers of a resource, in all processes."""
+    def announce_update(self, uri: str, session: str | None = None) -> None:
+        """Notify the subscribers of a resource, in all processes, or only the session with an id."""
         ...
 
     def stream_of(self, session: Session) -> MessageSink | None:

@@ -287,7 +287,8 @@ class HttpSession:
             if message.digest == self._core.list_digest(message.kind):
                 subscriptions.list_changed(message.kind)
         elif isinstance(message, ResourceUpdated):
-            subscriptions.resource_updated(message.uri)
+            if message.session in (None, self.id):
+                subscriptions.resource_updated(message.uri)
         elif isinstance(message, SessionNotification) and message.session == self.id:
             self.send(message.line)
 
@@ -416,7 +417,7 @@ class HttpSession:
             for position, message in replica.recent:
                 if isinstance(message, ResourceUpdated):
                     if position > changed_at and covering(added, message.uri):
-                        subscriptions.resource_updated(message.uri)
+                        self._tell(message)
                 elif lists and position > self._announced and isinstance(message, ListChanged):
                     self._tell(message)
 

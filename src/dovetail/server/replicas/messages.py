@@ -24,6 +24,8 @@ class ResourceUpdated(msgspec.Struct, array_like=True, frozen=True, tag=2):
     """A resource was updated."""
 
     uri: str
+    session: str | None = None
+    """The session that is told; None for all that are subscribed."""
 
 
 class SessionChanged(msgspec.Struct, array_like=True, frozen=True, tag=3):

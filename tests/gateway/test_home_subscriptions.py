@@ -1,0 +1,59 @@
+"""Sessions hear of changes at servers that keep state, wherever their streams and connections are."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from tests.gateway.replica_gateways import Gateways, Start
+from tests.gateway.served import tokens
+from tests.gateway.test_home_replica import REVISION
+from tests.support.raw_http import Answer, Session, Site
+
+ALL = "kept://all"
+
+
+async def subscribe(session: Session) -> None:
+    """Subscribe to the resource of the server."""
+    answer = await (await session.ask("resources/subscribe", uri=ALL)).answer()
+    assert "result" in answer, answer
+
+
+async def change(session: Session, name: str) -> None:
+    """Change something below the resource of the server."""
+    answer = await (await session.call("keep__touch", name=name)).answer()
+    assert "result" in answer, answer
+
+
+async def heard(stream: Answer, seconds: float = 20) -> str:
+    """The name of the next thing that the client of a stream is told of."""
+    async with asyncio.timeout(seconds):
+        message = await stream.message()
+    assert message["method"] == "notifications/resources/updated"
+    return message["params"]["uri"].removeprefix(ALL).removeprefix("/")
+
+
+@contextlib.asynccontextmanager
+async def sites_of(at: Gateways, name: str) -> AsyncGenerator[list[Site]]:
+    """The gateways, as a caller with a token reaches them."""
+    async with contextlib.AsyncExitStack() as stack:
+        token = f"Bearer token-of-{name}"
+        yield [await stack.enter_async_context(Site(site.url, Authorization=token)) for site in at.sites]
+
+
+@pytest.mark.parametrize("streams", [0, 1], ids=["streams at the home replica", "streams elsewhere"])
+async def test_a_session_hears_nothing_of_the_process_of_another(gateways: Start, streams: int) -> None:
+    async with gateways(2, auth=tokens(ann=[], eve=[])) as at, sites_of(at, "ann") as ann, sites_of(at, "eve") as eve:
+        sessions = [await sites[0].session(REVISION) for sites in (ann, eve)]
+        heard_by: list[Answer] = []
+        for session, sites in zip(sessions, (ann, eve), strict=True):
+            await change(session, "before")
+            await subscribe(session)
+            heard_by.append(await Session(sites[streams], REVISION, session.id).get())
+        for session, stream, name in zip(sessions, heard_by, ("ann", "eve"), strict=True):
+            # Changes are announced to all gateways in one order, so that eve would have heard of ann's first.
+            await change(session, name)
+            assert await heard(stream) == name
