@@ -135,7 +135,7 @@ async def test_a_task_that_another_process_runs_without_a_token_says_what_is_mis
         monkeypatch.setattr(running_places, "MAX_RUNNING_TASKS", 1)
         async with notes.gateway(stores[1]) as url, notes.client(url, "ann", front, "read") as weak:
             await weak.tools()
-            with pytest.raises(RemoteError, match="needs the token of the caller, which is kept only in the gateway"):
+            with pytest.raises(RemoteError, match="needs the token of the caller, which gateways neither store"):
                 await weak.task(reference).result()
         assert notes.scopes_of_calls() == []
     for one in stores:

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
+from dovetail.policy import Policy, Rule
 from tests.gateway.replica_gateways import Gateways, Start
 from tests.gateway.served import tokens
 from tests.gateway.test_home_replica import REVISION
@@ -57,3 +58,30 @@ async def test_a_session_hears_nothing_of_the_process_of_another(gateways: Start
             # Changes are announced to all gateways in one order, so that eve would have heard of ann's first.
             await change(session, name)
             assert await heard(stream) == name
+
+
+async def test_subscriptions_are_made_again_with_the_groups_of_the_caller(gateways: Start) -> None:
+    """The gateway with the stream of the session does so, when the home replica has ended."""
+    rules = Policy([Rule("deny", kind="resource", not_group="editors"), Rule("allow", tool="*")])
+    async with gateways(3, auth=tokens(ann=["editors"]), policy=rules) as at, sites_of(at, "ann") as ann:
+        session = await ann[0].session(REVISION)
+        await change(session, "before")
+        await subscribe(Session(ann[1], REVISION, session.id))
+        stream = await Session(ann[2], REVISION, session.id).get()
+        await at.end(0)
+        assert await heard(stream) == "", "whether it was updated meanwhile is not known"
+        await change(Session(ann[1], REVISION, session.id), "after")
+        assert await heard(stream) == "after"
+
+
+async def test_subscriptions_are_made_again_if_another_gateway_is_the_home_already(gateways: Start) -> None:
+    async with gateways(3) as at:
+        session = await at.sites[0].session(REVISION)
+        await change(session, "before")
+        await subscribe(at.at(1, session))
+        stream = await at.at(2, session).get()
+        await at.end(0)
+        await change(at.at(1, session), "meanwhile")
+        assert await heard(stream) == ""
+        await change(at.at(1, session), "after")
+        assert await heard(stream) == "after"

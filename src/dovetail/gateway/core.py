@@ -29,8 +29,6 @@ from dovetail.server.core import PAGE_SIZE, Kind, ServerCore, Verify
 from dovetail.server.replicas.session_stream import SessionStream
 from dovetail.server.session import ServerCall, Session
 from dovetail.server.tasks.methods import task_extension
-from dovetail.server.tasks.task_call import NoSink
-from dovetail.storage.contract import StoreError
 from dovetail.types.base import SERVERS_META, PageParams, Result
 from dovetail.types.bounded_dict import BoundedDict
 from dovetail.types.capabilities import Implementation, ListCapability, ResourcesCapability, ServerCapabilities
@@ -39,7 +37,7 @@ from dovetail.types.prompts import ListPromptsResult
 from dovetail.types.resources import ListResourcesResult, ListResourceTemplatesResult
 from dovetail.types.tools import ListToolsResult
 from dovetail.wire import codec
-from dovetail.wire.jsonrpc import Notification, Request
+from dovetail.wire.jsonrpc import Notification
 
 from .access_control.inbound import TaskCallers
 from .access_control.permissions import Subject
@@ -52,6 +50,7 @@ from .listings import Listing, Listings, SharedParts
 from .search_mode import Listed, finder_tools, needs_search
 from .servers.clients import session_owner
 from .settings import Profile, SearchLimits
+from .subscribed_sessions import SubscribedSessions
 
 if TYPE_CHECKING:
     from dovetail.server.replicas.remote_calls import RemoteCalls
@@ -122,7 +121,7 @@ class GatewayCore(ServerCore):
         self.methods = METHODS
         self.mirrored = BoundedDict(MAX_SPECIAL_TOOLS)
         self._task_tools: BoundedDict[str, ForwardedTool] = BoundedDict(MAX_SPECIAL_TOOLS)
-        self._subscribing: set[asyncio.Task[None]] = set()
+        self.subscribed = SubscribedSessions(self)
         self.tools.get = self._task_tools.get
         # Which servers have tasks can change at any time.
         self.has_task_tools = True
@@ -506,31 +505,12 @@ class GatewayCore(ServerCore):
     def add_session(self, session: Session) -> None:
         """Notify a session from now on; if the gateway that has its subscriptions has ended, they are made again."""
         super().add_session(session)
-        self.subscribe_again(session)
-
-    def subscribe_again(self, session: Session) -> None:
-        """Subscribe to all resources that a session is subscribed to, where its connections are."""
-        terms = session.lifecycle.terms
-        if terms is None or not session.subscribes:
-            return
-        for uri in session.subscriptions.subscribed:
-            request = Request("subscribe", "resources/subscribe", {"uri": uri})
-            call = ServerCall(request, terms, NoSink(), None, session)
-            task = asyncio.get_running_loop().create_task(self._subscribe_again(call, uri))
-            self._subscribing.add(task)
-            task.add_done_callback(self._subscribing.discard)
-
-    async def _subscribe_again(self, call: ServerCall, uri: str) -> None:
-        from .methods import subscribe_at_server
-
-        try:
-            await subscribe_at_server(self, call, uri)
-        except (DovetailError, StoreError) as problem:
-            logger.warning("A session is not notified of changes of %s: %s", uri, problem)
+        self.subscribed.add(session)
 
     def remove_session(self, session: Session) -> None:
         """Notify a session no more; one over HTTP may go on with its stream at another gateway."""
         super().remove_session(session)
+        self.subscribed.remove(session)
         if session.id is None:
             self._release(session)
 

@@ -56,6 +56,9 @@ ERA_CHECK_SECONDS = 60.0
 ANSWER_SECONDS = 10.0
 """Seconds that a home replica which is alive may take to begin with a request that is passed on to it."""
 
+SUBSCRIBED_SECONDS = 86_400.0
+"""Seconds for which the store says which replica has the subscriptions of a session, after one or a stream is new."""
+
 MAX_HOMES = 100_000
 """Clients whose home is this gateway, as far as it knows without asking the store."""
 
@@ -63,10 +66,13 @@ MAX_CLIENTS = 1000
 """Clients without a session that limits are counted for."""
 
 KIND = "gateway"
+SUBSCRIBE = "resources/subscribe"
 
 _CLAIM_SECONDS = 600.0
 _RENEWALS = 4
 _ATTEMPTS = 5
+_NOWHERE = ""
+"""The id of no replica."""
 
 Method = Callable[["GatewayCore", ServerCall, Any], Outcome]
 """Answers a request at the home replica of its client."""
@@ -117,7 +123,7 @@ class HomeReplicas:
         self._eras: dict[str, tuple[str | None, float]] = {}
         """By server: the era that was told to others, or by others, and when it was."""
         self._subscribed_at: dict[Session, str] = {}
-        """The home replica at which a session that is notified here has its subscriptions."""
+        """The replica at which a session that is notified here has its subscriptions."""
         remote_calls.serve(KIND, self._prepare)
         self._replica.run(self._watch_homes())
 
@@ -131,6 +137,7 @@ class HomeReplicas:
         for _ in range(_ATTEMPTS):
             home = await self._home(key)
             if home == self._replica.id:
+                await self._note_subscribing(call)
                 result = await work()
                 self._tell_eras(servers)
                 return result
@@ -156,11 +163,16 @@ class HomeReplicas:
         key = self._key(f"session {session.id}")
         if self._mine.pop(key, None) is not None:
             self._replica.run(self._forget(key))
+            self._replica.run(self._forget(self._subscriptions_key(session)))
 
     def pass_notification(self, session: Session, notification: Notification) -> None:
         """Send a notification of a client to its home replica too, if that is another one."""
         if session.id is not None:
             self._replica.run(self._send_to_home(session.id, notification))
+
+    def note_lost(self, session: Session) -> None:
+        """The subscriptions of a session that is notified here were not made: the next look at the homes repeats it."""
+        self._subscribed_at[session] = _NOWHERE
 
     async def _send_to_home(self, session: str, notification: Notification) -> None:
         with contextlib.suppress(StoreError):
@@ -282,11 +294,22 @@ class HomeReplicas:
 
     async def _answer(self, call: ServerCall) -> bytes:
         method = self._methods[call.request.method]
+        await self._note_subscribing(call)
         with serving_for_another(call):
             params = call.terms.revision.accept("client", call.request.method, call.request.params)
             outcome = method(self._core, call, params)
             assert outcome is not None
             return outcome if isinstance(outcome, bytes) else await outcome()
+
+    async def _note_subscribing(self, call: ServerCall) -> None:
+        """Say in the store that a session has subscriptions here, before it has any.
+
+        The first replica that says so is meant until the gateway with the stream has found it gone, which then makes
+        the subscriptions again: another one may become the home of the session and have others of them meanwhile.
+        """
+        if call.request.method == SUBSCRIBE and call.session.id is not None:
+            key = self._subscriptions_key(call.session)
+            await self._store.add(key, self._replica.id.encode(), SUBSCRIBED_SECONDS)
 
     def _client(self, principal: str) -> Session:
         session = self._clients.get_and_refresh(principal)
@@ -308,20 +331,21 @@ class HomeReplicas:
                     await self._check_home(session, alive)
 
     async def _check_home(self, session: Session, alive: dict[str, bool]) -> None:
-        home = self._subscribed_at.get(session)
-        if home is None:
-            found = await self._store.get(self._key(f"session {session.id}"))
+        place, key = self._subscribed_at.get(session), self._subscriptions_key(session)
+        if place is None:
+            found = await self._store.get(key)
             if found is None:
                 return
-            home = self._subscribed_at[session] = found.decode()
-        if home not in alive:
-            alive[home] = await self._replica.is_alive(home)
-        if not alive[home]:
+            place = self._subscribed_at[session] = found.decode()
+        if place not in alive:
+            alive[place] = await self._replica.is_alive(place)
+        if not alive[place]:
+            await self._store.delete(key)
             del self._subscribed_at[session]
-            self._core.subscribe_again(session)
-            for uri in session.subscriptions.subscribed:
-                # It may have been updated meanwhile.
-                session.subscriptions.resource_updated(uri)
+            self._core.subscribed.subscribe_again(session, lost=True)
+
+    def _subscriptions_key(self, session: Session) -> str:
+        return self._key(f"subscriptions {session.id}")
 
     def _key(self, owner: str) -> str:
         return f"home:{sha256(f'{self._core.view} {owner}'.encode(errors='surrogatepass')).hexdigest()[:40]}"

@@ -200,17 +200,20 @@ def make_verifier(settings: AuthSettings) -> Verifier:
 
 def caller_of(call: ServerCall) -> Caller | None:
     """The caller of a request; None without authentication, and for work that has lost the caller of its request."""
-    caller, name = _caller.get(), call.terms.principal
-    if name is None:
-        return None
     # Whatever the context says, the request belongs to the principal that admission has found.
-    return caller if caller is not None and caller.name == name else None
+    return caller_named(call.terms.principal)
+
+
+def caller_named(principal: str | None) -> Caller | None:
+    """The caller of the request that this task serves, if it is a principal."""
+    caller = _caller.get()
+    return caller if caller is not None and caller.name == principal else None
 
 
 def has_group(principal: str | None, groups: Sequence[str]) -> bool:
     """True if the principal that sent the request of this task is in one of the groups."""
-    caller = _caller.get()
-    return caller is not None and caller.name == principal and not caller.groups.isdisjoint(groups)
+    caller = caller_named(principal)
+    return caller is not None and not caller.groups.isdisjoint(groups)
 
 
 def use_caller(caller: Caller) -> None:
