@@ -116,6 +116,8 @@ class AccountScene:
     def __init__(self, url: str, home: DevAuth, away: DevAuth, gateways: Sequence[Gateway], recorder: Recorder) -> None:
         self.urls = [url]
         self.server_url = ""
+        self.ends: list[contextlib.AsyncExitStack] = []
+        """What each gateway is served by."""
         self.home, self.away, self.gateways, self.recorder = home, away, list(gateways), recorder
         self.asked: list[str] = []
         """The pages that users were asked to open."""
@@ -177,6 +179,7 @@ async def account_scene(
         away = await stack.enter_async_context(DevAuth().serving())
         address, recorder = await stack.enter_async_context(behind(functools.partial(make_server, back), away.issuer))
         gateways: list[Gateway] = []
+        ends: list[contextlib.AsyncExitStack] = []
         for number, (store, sock) in enumerate(zip(stores, sockets, strict=True)):
             accounts = AccountSettings(url=url, keys=(KEY,))
             if keys:
@@ -189,10 +192,13 @@ async def account_scene(
                 accounts=accounts,
                 **options,
             )
-            await stack.enter_async_context(serving(gateway.asgi(store=store), sock))
+            end = await stack.enter_async_context(contextlib.AsyncExitStack())
+            await end.enter_async_context(serving(gateway.asgi(store=store), sock))
             gateways.append(gateway)
+            ends.append(end)
         scene = AccountScene(url, home, away, gateways, recorder)
         scene.server_url = address
+        scene.ends = ends
         scene.urls = [url_of(sock) for sock in sockets]
         yield scene
 

@@ -8,11 +8,14 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
+from dovetail import JWTVerifier, Server
 from dovetail.policy import Policy, Rule
+from tests.gateway.account_scene import account_scene
 from tests.gateway.replica_gateways import Gateways, Start
 from tests.gateway.served import tokens
 from tests.gateway.test_home_replica import REVISION
 from tests.support.raw_http import Answer, Session, Site
+from tests.support.replica_clients import OpenStore
 
 ALL = "kept://all"
 
@@ -85,3 +88,39 @@ async def test_subscriptions_are_made_again_if_another_gateway_is_the_home_alrea
         assert await heard(stream) == ""
         await change(at.at(1, session), "after")
         assert await heard(stream) == "after"
+
+
+def make_server(revision: str, auth: JWTVerifier) -> Server:
+    """A server with accounts of users, and a resource that changes."""
+    server = Server("behind", auth=auth, revisions=[revision])
+
+    @server.tool
+    async def touch(name: str) -> None:
+        server.notify_resource_updated(f"{ALL}/{name}")
+
+    @server.resource(ALL)
+    async def everything() -> str:
+        return ""
+
+    return server
+
+
+async def test_subscriptions_at_the_account_of_a_user_are_made_again(store: OpenStore) -> None:
+    stores = [store(), store()]
+    async with contextlib.AsyncExitStack() as closing:
+        for one in stores:
+            closing.push_async_callback(one.close)
+        async with account_scene(make_server, REVISION, stores=stores) as at:
+            async with at.connecting_client("ann", revision=REVISION) as ann:
+                await ann.call("notes__touch", name="connected")
+            token = f"Bearer {at.token('ann')}"
+            async with Site(at.urls[0], Authorization=token) as here, Site(at.urls[1], Authorization=token) as there:
+                session = await here.session(REVISION)
+                await subscribe(session)
+                elsewhere = Session(there, REVISION, session.id)
+                stream = await elsewhere.get()
+                await at.ends[0].aclose()
+                assert await heard(stream) == ""
+                answer = await (await elsewhere.call("notes__touch", name="after")).answer()
+                assert "result" in answer, answer
+                assert await heard(stream) == "after"
