@@ -8,12 +8,16 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from dovetail import JWTVerifier, Server
+from dovetail import Gateway, JWTVerifier, Server
+from dovetail.gateway import Credentials, ServerSettings
 from dovetail.policy import Policy, Rule
 from tests.gateway.account_scene import account_scene
-from tests.gateway.replica_gateways import Gateways, Start
+from tests.gateway.exchanging_auth import SECRET
+from tests.gateway.replica_gateways import KEEPING, Gateways, Start
 from tests.gateway.served import tokens
+from tests.gateway.test_credentials import one_server
 from tests.gateway.test_home_replica import REVISION
+from tests.support.http import serving
 from tests.support.raw_http import Answer, Session, Site
 from tests.support.replica_clients import OpenStore
 
@@ -124,3 +128,37 @@ async def test_subscriptions_at_the_account_of_a_user_are_made_again(store: Open
                 answer = await (await elsewhere.call("notes__touch", name="after")).answer()
                 assert "result" in answer, answer
                 assert await heard(stream) == "after"
+
+
+async def test_a_subscription_that_needs_the_token_of_the_caller_is_not_made_again(
+    store: OpenStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The gateway with the stream has never had a token of the caller for the server."""
+    async with one_server("2025-11-25") as (auth, address, _), contextlib.AsyncExitStack() as stack:
+        issuer, token = auth.dev.issuer, auth.dev.token("ann", "unused")
+        credentials = Credentials(type="token-exchange", client_id="gateway", client_secret=SECRET, issuer=issuer)
+        sites: list[Site] = []
+        ends: list[contextlib.AsyncExitStack] = []
+        for _ in range(2):
+            end = await stack.enter_async_context(contextlib.AsyncExitStack())
+            opened = store()
+            end.push_async_callback(opened.close)
+            gateway = Gateway(
+                {"notes": address, "keep": KEEPING},
+                auth=JWTVerifier(issuer=issuer, audience="unused"),
+                settings={"notes": ServerSettings(credentials=credentials)},
+            )
+            end.push_async_callback(gateway.close)
+            url = await end.enter_async_context(serving(gateway.asgi(store=opened)))
+            sites.append(await end.enter_async_context(Site(url, Authorization=f"Bearer {token}")))
+            ends.append(end)
+        session = await sites[0].session(REVISION)
+        stream = await Session(sites[1], REVISION, session.id).get()
+        for uri in (f"gateway:keep:{ALL}", "me://now"):
+            answer = await (await session.ask("resources/subscribe", uri=uri)).answer()
+            assert "result" in answer, answer
+        await ends[0].aclose()
+        async with asyncio.timeout(20):
+            assert (await stream.message())["params"]["uri"] == f"gateway:keep:{ALL}"
+            while "the token of the caller, which gateways do not pass on or keep" not in caplog.text:
+                await asyncio.sleep(0.05)
