@@ -17,8 +17,9 @@ from dovetail.config.entries import ServerEntry
 from dovetail.protocol.errors import LocalError
 from dovetail.transports.base import Channel
 
+from .servers.credentials import ServerDefinition
 from .settings import AccountSettings, GatewaySettings, Profile, SearchLimits, ServerSettings
-from .state import GatewayState, ServerDefinition
+from .state import GatewayState
 from .unknown_names import unknown_names
 
 if TYPE_CHECKING:

@@ -26,11 +26,11 @@ from .core import GatewayCore, ViewSettings
 from .listings import SharedParts
 from .metrics import Metrics
 from .search_mode import definition_tokens
-from .servers.caller_upstream import AuthorizedTarget, FillSecret, PerCallerUpstream
+from .servers.caller_upstream import PerCallerUpstream
 from .servers.circuit_breaker import State
-from .servers.credentials import keep_secret, make_upstream
+from .servers.credentials import ServerDefinition, make_upstream
 from .servers.upstream import DeclaredCapabilities, Generation, Upstream, UpstreamContext
-from .settings import LIVE, GatewaySettings, Profile, ServerSettings
+from .settings import LIVE, GatewaySettings, Profile
 
 if TYPE_CHECKING:
     from dovetail.policy.rules import Policy
@@ -43,17 +43,6 @@ logger = logging.getLogger("dovetail")
 
 LOCK_SECONDS = 1.0
 """Seconds between two looks at the lockfile."""
-
-
-class ServerDefinition(msgspec.Struct, frozen=True, kw_only=True):
-    """A server of a gateway: how to reach it, and its settings."""
-
-    make_target: AuthorizedTarget
-    fill_secret: FillSecret = keep_secret
-    """Fills in the references of the secrets in its settings."""
-    settings: ServerSettings = ServerSettings()
-    identity: Any = None
-    """Equal for a server that has not changed; its connections are kept when the configuration is read again."""
 
 
 class GatewayState:
@@ -247,9 +236,7 @@ class GatewayState:
         if not key.strip():
             raise LocalError("A server of a gateway needs a name")
         self._definitions[key] = definition
-        self._upstreams[key] = self._make_upstream(
-            key, definition.make_target, definition.fill_secret, definition.settings
-        )
+        self._upstreams[key] = self._make_upstream(key, definition)
 
     def _list_changed(self, upstream: Upstream, kind: ListKind) -> None:
         for view in self._views.values():

@@ -25,10 +25,10 @@ from dovetail.gateway.settings import (
     read_settings,
     server_settings,
 )
-from dovetail.gateway.state import ServerDefinition
 from dovetail.gateway.unknown_names import unknown_names
 from dovetail.protocol.errors import LocalError
 
+from .credentials import ServerDefinition
 from .launches import Launches, approve_command
 
 if TYPE_CHECKING:

@@ -12,7 +12,9 @@ import functools
 import os
 import time
 from collections.abc import Hashable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
 
 from dovetail.auth import grants
 from dovetail.auth.client_authentication import OAuthClient
@@ -24,6 +26,7 @@ from dovetail.client.auth.grants import ClientCredentials
 from dovetail.client.auth.oauth import OAuth
 from dovetail.gateway.access_control.inbound import Caller
 from dovetail.gateway.accounts.account_upstream import AccountCallers, Accounts
+from dovetail.gateway.settings import ServerSettings
 from dovetail.runtime.oauth_http import OAuthHttp
 from dovetail.transports.http.contract import Auth, HttpOptions
 
@@ -32,7 +35,7 @@ from .upstream import Upstream, UpstreamContext
 
 if TYPE_CHECKING:
     from dovetail.client.targets.contract import ServerTarget
-    from dovetail.gateway.settings import Credentials, ServerSettings
+    from dovetail.gateway.settings import Credentials
 
 EARLY_SECONDS = 30.0
 """Seconds before its expiry at which a token is exchanged again; a tenth of its lifetime if that is less."""
@@ -154,15 +157,25 @@ class ExchangeCallers(NamedTuple):
         return ExchangeUpstream(self.server, self.make_target, self.settings, self.context, auth)
 
 
-def make_upstream(
-    key: str,
-    make_target: AuthorizedTarget,
-    fill: FillSecret,
-    settings: ServerSettings,
-    context: UpstreamContext,
-    accounts: Accounts,
-) -> Upstream:
+async def keep_secret(text: str) -> str:
+    """A secret that is given in code, as it is."""
+    return text
+
+
+class ServerDefinition(msgspec.Struct, frozen=True, kw_only=True):
+    """A server of a gateway: how to reach it, and its settings."""
+
+    make_target: AuthorizedTarget
+    fill_secret: FillSecret = keep_secret
+    """Fills in the references of the secrets in its settings."""
+    settings: ServerSettings = ServerSettings()
+    identity: Any = None
+    """Equal for a server that has not changed; its connections are kept when the configuration is read again."""
+
+
+def make_upstream(key: str, definition: ServerDefinition, context: UpstreamContext, accounts: Accounts) -> Upstream:
     """A server of a gateway, with the credentials of its settings."""
+    make_target, fill, settings = definition.make_target, definition.fill_secret, definition.settings
     credentials = settings.credentials
     plain = functools.partial(make_target, None)
     if credentials is None:
@@ -179,11 +192,6 @@ def make_upstream(
         return await make_target(await own.auth())
 
     return Upstream(key, target, settings, context)
-
-
-async def keep_secret(text: str) -> str:
-    """A secret that is given in code, as it is."""
-    return text
 
 
 def _expires_soon(tokens: Tokens, now: float) -> bool:
