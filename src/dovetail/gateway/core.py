@@ -121,7 +121,7 @@ class GatewayCore(ServerCore):
         self.methods = METHODS
         self.mirrored = BoundedDict(MAX_SPECIAL_TOOLS)
         self._task_tools: BoundedDict[str, ForwardedTool] = BoundedDict(MAX_SPECIAL_TOOLS)
-        self.subscribed = SubscribedSessions(self)
+        self.subscribed = SubscribedSessions(self._subscribe_at_server, self._note_lost)
         self.tools.get = self._task_tools.get
         # Which servers have tasks can change at any time.
         self.has_task_tools = True
@@ -506,6 +506,15 @@ class GatewayCore(ServerCore):
         """Notify a session from now on; if the gateway that has its subscriptions has ended, they are made again."""
         super().add_session(session)
         self.subscribed.add(session)
+
+    async def _subscribe_at_server(self, call: ServerCall, uri: str) -> None:
+        from .methods import subscribe_at_server
+
+        await subscribe_at_server(self, call, uri)
+
+    def _note_lost(self, session: Session) -> None:
+        if self.homes is not None:
+            self.homes.note_lost(session)
 
     def remove_session(self, session: Session) -> None:
         """Notify a session no more; one over HTTP may go on with its stream at another gateway."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
@@ -16,17 +16,18 @@ from dovetail.wire.jsonrpc import Request
 
 from .access_control.inbound import Caller, caller_named, caller_of, use_caller
 
-if TYPE_CHECKING:
-    from .core import GatewayCore
-
 logger = logging.getLogger("dovetail")
 
 
 class SubscribedSessions:
     """The sessions that one view notifies here, and the callers in whose names they subscribe again."""
 
-    def __init__(self, core: GatewayCore) -> None:
-        self._core = core
+    def __init__(
+        self, subscribe: Callable[[ServerCall, str], Awaitable[object]], on_failure: Callable[[Session], None]
+    ) -> None:
+        """`on_failure` is called for a session that could not subscribe because the store is away."""
+        self._subscribe = subscribe
+        self._on_failure = on_failure
         self._callers: dict[Session, Caller] = {}
         """By session: who has opened its stream, without the token."""
         self._subscribing: set[asyncio.Task[None]] = set()
@@ -54,25 +55,22 @@ class SubscribedSessions:
         for uri in session.subscriptions.subscribed:
             request = Request("subscribe", "resources/subscribe", {"uri": uri})
             call = ServerCall(request, terms, NoSink(), None, session)
-            work = self._subscribe(call, uri, self._callers.get(session), lost=lost)
+            work = self._make_again(call, uri, self._callers.get(session), lost=lost)
             task = asyncio.get_running_loop().create_task(work)
             self._subscribing.add(task)
             task.add_done_callback(self._subscribing.discard)
 
-    async def _subscribe(self, call: ServerCall, uri: str, caller: Caller | None, *, lost: bool) -> None:
-        from .methods import subscribe_at_server
-
+    async def _make_again(self, call: ServerCall, uri: str, caller: Caller | None, *, lost: bool) -> None:
         if caller is not None and caller_of(call) is None:
             # There is no request of the client in progress.
             use_caller(caller)
         try:
-            await subscribe_at_server(self._core, call, uri)
+            await self._subscribe(call, uri)
         except DovetailError as problem:
             logger.warning("A session is not notified of changes of %s: %s", uri, problem)
         except StoreError as problem:
             logger.warning("A session is not notified of changes of %s for now: %s", uri, problem)
-            if self._core.homes is not None:
-                self._core.homes.note_lost(call.session)
+            self._on_failure(call.session)
         else:
             if lost:
                 call.session.subscriptions.resource_updated(uri)

@@ -473,9 +473,7 @@ class ServerCore:
             self._notify_updated(uri, session)
 
     def _notify_updated(self, uri: str, only: str | None) -> None:
-        for session in list(self._sessions):
-            if only is not None and session.id != only:
-                continue
+        for session in [one for one in list(self._sessions) if only in (None, one.id)]:
             with contextlib.suppress(RuntimeError):  # its loop is closed, so the client is gone
                 session.loop.call_soon_threadsafe(session.subscriptions.resource_updated, uri)
 
