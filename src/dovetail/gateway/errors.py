@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import ClassVar
 
 from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError
 from dovetail.text.redact import REDACTED, redact_text
@@ -26,9 +27,12 @@ def shown_reason(problem: object) -> str:
 class ServerUnavailable(ProtocolError):
     """A server behind the gateway cannot be reached now; the request was not sent to it."""
 
+    is_for_users: ClassVar[bool] = False
+    """True if the reason is written for users, and has no part of what a server or a library has said."""
+
     def __init__(self, server: str, reason: str, retry_in: float | None = None) -> None:
         self.server = server
-        self.reason = shown_reason(reason)
+        self.reason = reason if self.is_for_users else shown_reason(reason)
         self.retry_in = retry_in
         super().__init__(INTERNAL_ERROR, f"The server {server!r} is not available: {self.detail}", {"server": server})
 
@@ -41,6 +45,8 @@ class ServerUnavailable(ProtocolError):
 
 class AccountNeeded(ServerUnavailable):
     """A server is used with an account of the caller's own, and the caller has none there, or has to log in again."""
+
+    is_for_users = True
 
     def __init__(self, server: str, page: str, why: str = "") -> None:
         """`page` is where the user connects the account, `why` what came of an attempt to."""
