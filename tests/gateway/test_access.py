@@ -459,7 +459,7 @@ class TestValues:
         assert outcome_of(b'{"resultType":"input_required"}') == "input_required"
 
 
-async def lock(path: Path, server: Server) -> None:
+async def lock(path: Path, server: Server | list[str]) -> None:
     """Lock what a server offers now, as `dovetail lock` does."""
     async with Client(server) as client:
         values = [*await client.tools(), *await client.prompts(), *await client.resource_templates()]

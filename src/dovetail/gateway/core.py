@@ -405,6 +405,9 @@ class GatewayCore(ServerCore):
             # A server that was never asked may have it too.
             listing = await self.listing(call)
             owner = listing.catalogue.owner_of(uri)
+        elif owner[0] in listing.borrowed:
+            listing = await self.listing(call, owner[0].__eq__)
+            owner = listing.catalogue.owner_of(uri)
         if owner is None or not self._shows_uri(*owner):
             raise self._no_owner(call, listing, uri, named)
         if (reason := listing.reason_held(*owner)) is not None:

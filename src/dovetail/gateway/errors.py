@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar
 
-from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError
+from dovetail.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, HttpStatus, ProtocolError
 from dovetail.text.redact import REDACTED, redact_text
 
 MAX_NAMED = 5
@@ -86,3 +86,9 @@ def ambiguous_uri(uri: str, uris: Sequence[str]) -> ProtocolError:
 
 def _more(number: int) -> str:
     return f" and {number} more" if number > 0 else ""
+
+
+def http_status_of(problem: BaseException) -> int | None:
+    """The HTTP status that a request was answered with, if that is the problem."""
+    cause = problem if isinstance(problem, HttpStatus) else problem.__cause__
+    return cause.status if isinstance(cause, HttpStatus) else None

@@ -41,7 +41,7 @@ from dovetail.server.features.logging import wanted_level
 from dovetail.server.features.url_elicitation import COMPLETE, page_required
 from dovetail.types.client_features import ElicitRequest, InputRequest, InputRequired
 from dovetail.types.serialization import dump, load
-from dovetail.types.tools import CallToolResult
+from dovetail.types.tools import CallToolResult, Tool
 
 from .accounts.account_upstream import ACCOUNT
 from .errors import ServerUnavailable, failed_request, shown_reason
@@ -50,8 +50,8 @@ from .forwarded_tool import requires_task
 if TYPE_CHECKING:
     from dovetail.protocol.revisions.revision import Revision
     from dovetail.server.invocation import Invocation
+    from dovetail.types.prompts import Prompt
     from dovetail.types.serialization import Value
-    from dovetail.types.tools import Tool
 
     from .core import GatewayCore
     from .servers.connection import UpstreamConnection
@@ -81,12 +81,14 @@ async def forward(
     invocation: Invocation,
     replaced: Mapping[str, Any],
     label: str,
-    tool: Tool | None = None,
+    definition: Tool | Prompt | None = None,
     *,
     hands_over: bool = False,
     created: bytes | None = None,
 ) -> Any:
     """Send the request of an invocation to a server, with some params replaced; its result for the client.
+
+    `definition` is that of the tool or prompt that the request is about, as it was decided on.
 
     With `hands_over`, the result may be a `ServerTask`. With `created`, that was the answer to it already.
     """
@@ -100,11 +102,11 @@ async def forward(
                 raise outcome_unknown(_ENDED)
             params = _forwarded_params(invocation, replaced, connection.revision)
             rewrite = await core.uri_rewriter(call, upstream.key)
-            if created is None or tool is None:
-                result = await _exchange(upstream, connection, invocation, params, rewrite, tool, hands_over)
+            if created is None or not isinstance(definition, Tool):
+                result = await _exchange(upstream, connection, invocation, params, rewrite, definition, hands_over)
             else:
                 with connection.relayed.serving(invocation):
-                    result = await _finish(connection, invocation, rewrite, tool, created)
+                    result = await _finish(connection, invocation, rewrite, definition, created)
         error = False
         return result
     except RemoteError as problem:
@@ -164,12 +166,15 @@ async def _exchange(
     invocation: Invocation,
     params: dict[str, Any],
     rewrite: Rewrite,
-    tool: Tool | None,
+    definition: Tool | Prompt | None,
     hands_over: bool,
 ) -> Value | bytes | ServerTask:
     """Send a request and translate its result; one that is to be repeated later, without any question, is repeated."""
-    call = invocation.call
+    call, tool = invocation.call, definition if isinstance(definition, Tool) else None
     method, revision, source = call.request.method, call.terms.revision, connection.revision
+    if definition is not None:
+        # The connection may have been opened only now, or again, after the request was decided on.
+        await upstream.check_definition(connection, definition)
     # The span of the server becomes a child of ours, if there is one, and else of the client's.
     meta, progress = {**forwarded_meta(call.request.params), **trace_context()}, None
     if PROGRESS_TOKEN in (meta_of(call.request.params) or {}):

@@ -16,7 +16,8 @@ from .catalogue import Catalogue, ServerOffers
 from .errors import AccountNeeded, ServerUnavailable
 from .metrics import Metrics
 from .servers.circuit_breaker import State
-from .servers.upstream import DeclaredCapabilities, Generation, owner_of
+from .servers.clients import DeclaredCapabilities, owner_of
+from .servers.context import Generation
 
 if TYPE_CHECKING:
     from .access_control.quarantine import Held
@@ -55,6 +56,12 @@ class Listing(NamedTuple):
     unasked: bool
     """True if a server that may work was never asked, so that it may offer what none of the others does, and also what
     one of them does."""
+    borrowed: frozenset[str] = frozenset()
+    """The servers whose part is what they offer to others, and does not count for a request that concerns them."""
+
+    def counts_for(self, concerns: Callable[[str], bool] | None) -> bool:
+        """True if it can be used again for a request that concerns some servers, or all of them."""
+        return not self.borrowed or (concerns is not None and not any(concerns(key) for key in self.borrowed))
 
     def reason_held(self, server: str, uri: str) -> str | None:
         """The reason why a resource, or a template, of a server is held back; None if it is not."""
@@ -86,6 +93,7 @@ class _Part(NamedTuple):
     account: AccountNeeded | None = None
     retry_at: float | None = None
     unasked: bool = False
+    borrowed: bool = False
 
 
 class SharedParts(NamedTuple):
@@ -125,7 +133,8 @@ class Listings:
         key = self._declared.of(call.terms.capabilities).key, _caller_key(call) if per_caller else None
         kept = self._kept.get(owner)
         now, known = asyncio.get_running_loop().time(), None if kept is None else kept.get(key)
-        if known is not None and known.generation == self._generation.number and now < known.expires:
+        is_current = known is not None and known.generation == self._generation.number and now < known.expires
+        if known is not None and is_current and known.counts_for(concerns):
             return known
         generation = self._generation.number  # before it is asked: what changes meanwhile is not in the answers
         waits = [concerns is None or concerns(key) for key in upstreams]
@@ -146,9 +155,18 @@ class Listings:
             parts, held, held_servers = await self._access.quarantine.passed(parts)
         parts += [ServerOffers(key, sign_in_offers(key)) for key in accounts]
         expires = asyncio.get_running_loop().time() + (FAILED_SECONDS if missing else WARM_SECONDS)
-        unasked = any(part.unasked for part in found.values())
-        catalogue = self._catalogue(parts)
-        listing = Listing(catalogue, missing, generation, expires, accounts, retries, held, held_servers, unasked)
+        listing = Listing(
+            self._catalogue(parts),
+            missing,
+            generation,
+            expires,
+            accounts,
+            retries,
+            held,
+            held_servers,
+            unasked=any(part.unasked for part in found.values()),
+            borrowed=frozenset(key for key, part in found.items() if part.borrowed),
+        )
         if concerns is None or not missing:
             kept = self._kept.get_and_refresh(owner)
             if kept is None:
@@ -167,7 +185,7 @@ class Listings:
             if not wait:
                 known = upstream.known(call)
                 if known is not None:
-                    return _Part(known)
+                    return _Part(known, borrowed=not upstream.has_own_offers(call))
                 unasked = upstream.failed_at is None and not upstream.is_late
                 return _Part(None, {"status": "unavailable", "reason": "it was not asked"}, unasked=unasked)
             # A request to a server that fails waits for an attempt to connect, as it may work again; a list does not.

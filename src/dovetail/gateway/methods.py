@@ -216,7 +216,7 @@ async def _get_prompt(core: GatewayCore, name: str, invocation: Invocation) -> V
     subject = core.subject("prompt", upstream.key, prompt.name, prompt)
     async with core.access.permitted(invocation, subject, arguments_of(invocation)) as permit:
         await _check_unchanged(permit, find, found)
-        return permit.note(await forward(core, upstream, invocation, {"name": prompt.name}, name))
+        return permit.note(await forward(core, upstream, invocation, {"name": prompt.name}, name, prompt))
 
 
 def read_resource(core: GatewayCore, call: ServerCall, params: ReadResourceParams) -> Outcome:

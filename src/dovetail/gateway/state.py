@@ -28,8 +28,10 @@ from .metrics import Metrics
 from .search_mode import definition_tokens
 from .servers.caller_upstream import PerCallerUpstream
 from .servers.circuit_breaker import State
+from .servers.clients import DeclaredCapabilities
+from .servers.context import Generation, UpstreamContext
 from .servers.credentials import ServerDefinition, make_upstream
-from .servers.upstream import DeclaredCapabilities, Generation, Upstream, UpstreamContext
+from .servers.upstream import Upstream
 from .settings import LIVE, GatewaySettings, Profile
 
 if TYPE_CHECKING:
@@ -68,7 +70,9 @@ class GatewayState:
         self.accounts = Accounts()
         self.address: str | None = None
         """The URL of the gateway on this machine, if it is known before it is served."""
-        context = UpstreamContext(self.info, self._list_changed, self._generation, self._declared)
+        context = UpstreamContext(
+            self.info, self._list_changed, self._generation, self._declared, self.access.depends_on_definitions
+        )
         self._make_upstream = functools.partial(make_upstream, context=context, accounts=self.accounts)
         self._definitions: dict[str, ServerDefinition] = {}
         self._upstreams: dict[str, Upstream] = {}

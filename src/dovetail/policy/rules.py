@@ -214,10 +214,12 @@ class Policy:
     `Policy()` has the built-in defaults only. It is immutable.
     """
 
-    __slots__ = ("_by_subject", "_rules")
+    __slots__ = ("_by_subject", "_rules", "looks_at_definitions")
 
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
         self._rules = tuple(rules)
+        self.looks_at_definitions = any(rule.definition is not None or rule.hints for rule in self._rules)
+        """True if a decision may depend on the definition of a tool, and not on its name alone."""
         self._by_subject = BoundedDict[tuple[object, ...], tuple[Rule, ...]](MAX_SUBJECTS)
 
     @property

@@ -41,6 +41,7 @@ from .quarantine import Quarantine, digest_of
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+    from dovetail.gateway.settings import ServerSettings
     from dovetail.server.invocation import Invocation
     from dovetail.server.session import ServerCall
 
@@ -126,6 +127,12 @@ class Access:
             return None
         caller = caller_of(call)
         return call.terms.principal, None if caller is None else caller.groups
+
+    def depends_on_definitions(self, settings: ServerSettings) -> bool:
+        """True if what may be done with a server depends on its definitions, and not on names alone."""
+        # The default rules believe the annotations of a server that is trusted.
+        policy = self.policy
+        return self.quarantine is not None or (policy is not None and (settings.trusted or policy.looks_at_definitions))
 
     def hides(self, call: ServerCall, subject: Subject) -> bool:
         """True if a caller may never use something, so that it is not listed for it."""

@@ -21,7 +21,8 @@ from dovetail.client.auth.token_store import account_name
 from dovetail.gateway.errors import AccountNeeded, ServerUnavailable
 from dovetail.gateway.servers.caller_upstream import AuthorizedTarget, CallerUpstream, FillSecret
 from dovetail.gateway.servers.connection import Offers
-from dovetail.gateway.servers.upstream import ConnectionKey, UpstreamContext
+from dovetail.gateway.servers.context import UpstreamContext
+from dovetail.gateway.servers.leases import ConnectionKey
 from dovetail.protocol.errors import DovetailError, LocalError, MissingCapability
 from dovetail.server.features.url_elicitation import COMPLETE, begin_url_elicitation
 from dovetail.storage.contract import StoreError

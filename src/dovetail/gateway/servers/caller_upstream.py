@@ -12,9 +12,10 @@ from dovetail.gateway.access_control.inbound import Caller, caller_of
 from dovetail.gateway.errors import ServerUnavailable
 from dovetail.protocol.errors import HttpStatus
 
+from .context import UpstreamContext
 from .leases import ConnectionKey, GiveUp
 from .lost_subscriptions import LostConnection
-from .upstream import MakeTarget, Upstream, UpstreamContext
+from .upstream import MakeTarget, Upstream
 
 if TYPE_CHECKING:
     from dovetail.client.targets.contract import ServerTarget

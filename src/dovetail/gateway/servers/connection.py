@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -46,7 +47,7 @@ _CHANGES: dict[str, ListKind] = {f"notifications/{kind}/list_changed": kind for 
 OnListChanged = Callable[[ListKind], None]
 
 
-class Offers(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class Offers(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
     """Everything that a server offers to clients of certain capabilities."""
 
     tools: tuple[Tool, ...] = ()
@@ -57,11 +58,24 @@ class Offers(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The names of tools whose calls may be tasks."""
     fetched: float = 0
     version: int = msgspec.field(default_factory=lambda: next(_versions))
-    """Another number for each time that it was fetched."""
+    """The same number only where all items are the same."""
 
     def of_kind(self, kind: ListKind) -> tuple[object, ...]:
         """The items that notifications of one kind are about."""
         return {"tools": self.tools, "prompts": self.prompts, "resources": (*self.resources, *self.templates)}[kind]
+
+    def has_same_items(self, other: Offers) -> bool:
+        """True if all items are the same."""
+        return self.tasks == other.tasks and all(self.of_kind(kind) == other.of_kind(kind) for kind in LIST_KINDS)
+
+    def current(self, definition: Tool | Prompt) -> Tool | Prompt | None:
+        """The definition here of the tool or prompt that another definition is of."""
+        return self._named.get((type(definition), definition.name))
+
+    @functools.cached_property
+    def _named(self) -> dict[tuple[type, str], Tool | Prompt]:
+        # Of several with one name the first counts, as in the catalogue.
+        return {(type(one), one.name): one for one in reversed((*self.tools, *self.prompts))}
 
 
 Subscribers = dict[str, "dict[Session, str]"]
@@ -266,6 +280,13 @@ class UpstreamConnection(ClientConnection):
         self._fetching = None
         if not failed:
             self._offers = task.result()
+
+    def share_offers(self, same: Offers) -> Offers:
+        """Keep the offers of another connection in place of these, which are the same."""
+        if self._offers is None:
+            return same
+        self._offers = msgspec.structs.replace(same, fetched=self._offers.fetched)
+        return self._offers
 
     def forget_offers(self) -> None:
         """Something has changed: what is being fetched now may not have it yet, and is not kept."""

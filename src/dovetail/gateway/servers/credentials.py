@@ -31,7 +31,8 @@ from dovetail.runtime.oauth_http import OAuthHttp
 from dovetail.transports.http.contract import Auth, HttpOptions
 
 from .caller_upstream import AuthorizedTarget, CallerUpstream, FillSecret, PerCallerUpstream
-from .upstream import Upstream, UpstreamContext
+from .context import UpstreamContext
+from .upstream import Upstream
 
 if TYPE_CHECKING:
     from dovetail.client.targets.contract import ServerTarget

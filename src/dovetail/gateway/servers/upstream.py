@@ -7,18 +7,19 @@ import contextlib
 import logging
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from dovetail.gateway.errors import ServerUnavailable, shown_reason
+from dovetail.gateway.errors import ServerUnavailable, http_status_of, shown_reason
 from dovetail.gateway.settings import ServerSettings
 from dovetail.protocol.bridge import can_be_asked
 from dovetail.protocol.errors import (
+    INVALID_REQUEST,
     ConnectionLost,
     DovetailError,
-    HttpStatus,
     OutcomeUnknown,
+    ProtocolError,
     SessionEnded,
     Timeout,
 )
@@ -26,7 +27,7 @@ from dovetail.protocol.subscriptions import LIST_KINDS, ListKind
 from dovetail.types.bounded_dict import BoundedDict
 
 from .circuit_breaker import CircuitBreaker, State
-from .clients import DeclaredCapabilities, owner_of, session_owner
+from .clients import owner_of, session_owner
 from .connection import Offers, UpstreamConnection
 from .leases import ConnectionKey, GiveUp, Leases
 from .lost_subscriptions import LostConnection, LostSubscriptions
@@ -36,10 +37,13 @@ if TYPE_CHECKING:
     from dovetail.protocol.revisions.revision import Revision
     from dovetail.server.invocation import Invocation
     from dovetail.server.session import ServerCall, Session
-    from dovetail.types.capabilities import ClientCapabilities, Implementation
+    from dovetail.types.capabilities import ClientCapabilities
     from dovetail.types.client_features import InputRequired
+    from dovetail.types.prompts import Prompt
+    from dovetail.types.tools import Tool
 
     from .connection import Subscribers
+    from .context import UpstreamContext
 
 logger = logging.getLogger("dovetail")
 
@@ -69,36 +73,6 @@ _OF_ONE_CALLER = frozenset({401, 403, 429})
 """HTTP statuses that say nothing of the server itself."""
 
 MakeTarget: TypeAlias = "Callable[[], Awaitable[ServerTarget]]"
-OnChanged: TypeAlias = "Callable[[Upstream, ListKind], None]"
-
-
-class Generation:
-    """A number that grows with every change at any server: what was worked out before it may be out of date."""
-
-    __slots__ = ("number",)
-
-    def __init__(self) -> None:
-        self.number = 0
-
-    def next(self) -> None:
-        """Something has changed."""
-        self.number += 1
-
-
-class UpstreamContext(NamedTuple):
-    """What the servers of one gateway share."""
-
-    info: Implementation
-    """The name and version that the gateway has as a client."""
-    on_changed: OnChanged
-    generation: Generation
-    declared: DeclaredCapabilities
-
-
-def _status_of(problem: BaseException) -> int | None:
-    """The HTTP status that a request was answered with, if that is the problem."""
-    cause = problem if isinstance(problem, HttpStatus) else problem.__cause__
-    return cause.status if isinstance(cause, HttpStatus) else None
 
 
 class Upstream:
@@ -130,7 +104,7 @@ class Upstream:
         self.failed_at: float | None = None
         """When it began to fail, if it does."""
         self._make_target = make_target
-        self._info, self._on_changed, self._generation, self._declared = context
+        self._info, self._on_changed, self._generation, self._declared, self._reviews = context
         self._connections: dict[ConnectionKey, UpstreamConnection] = {}
         self._opening: dict[ConnectionKey, asyncio.Task[UpstreamConnection]] = {}
         self._leases = Leases(self._is_waiting)
@@ -226,20 +200,41 @@ class Upstream:
         if found is not None and self.failed_at is not None:
             # Over HTTP the connection is not lost with the server: what is known of it may be out of date.
             return await self._fetch_again(key, found)
+        known = self._offers.get(declared.key)
         if found is None:
-            known = self._offers.get(declared.key) if self.failed_at is None else None
-            if known is not None and asyncio.get_running_loop().time() - known.fetched < STALE_SECONDS:
+            is_fresh = known is not None and asyncio.get_running_loop().time() - known.fetched < STALE_SECONDS
+            # Another connection may be another process, which offers something else.
+            if known is not None and is_fresh and self.failed_at is None and not self.is_reviewed:
                 return known
             found = await self._open(key, declared.capabilities)
+        offers = await self._offers_over(found)
+        known = self._offers.get(declared.key)
+        if known is not None and known.version != offers.version and known.has_same_items(offers):
+            # What was worked out for the others, such as names and reviews, holds for these too.
+            offers = found.share_offers(known)
+        self._offers[declared.key] = offers
+        if known is None or (known.version != offers.version and not self.is_reviewed):
+            self._generation.next()
+        return offers
+
+    @property
+    def is_reviewed(self) -> bool:
+        """True if its definitions decide what may be done, so that each connection counts with its own."""
+        return self._reviews(self.settings)
+
+    async def check_definition(self, connection: UpstreamConnection, definition: Tool | Prompt) -> None:
+        """Refuse a request over a connection with another definition of its subject than the one that was reviewed."""
+        if self.is_reviewed and (await self._offers_over(connection)).current(definition) != definition:
+            self._generation.next()
+            text = f"{definition.name!r} of the server {self.key!r} has changed: list it again before it is used"
+            raise ProtocolError(INVALID_REQUEST, text, {"server": self.key})
+
+    async def _offers_over(self, connection: UpstreamConnection) -> Offers:
         try:
-            offers = await found.offers()
+            return await connection.offers()
         except (DovetailError, TimeoutError) as problem:
             self._note_failure(problem)
             raise ServerUnavailable(self.key, str(problem) or "its lists did not arrive in time") from problem
-        if self._offers.get(declared.key) is not offers:
-            self._offers[declared.key] = offers
-            self._generation.next()
-        return offers
 
     async def _fetch_again(self, key: ConnectionKey, connection: UpstreamConnection) -> Offers:
         """The offers of a server that fails, or may work again; raises `ServerUnavailable`."""
@@ -248,13 +243,10 @@ class Upstream:
         before = connection.known_offers
         connection.forget_offers()
         try:
-            offers = await connection.offers()
+            offers = await self._offers_over(connection)
         except asyncio.CancelledError:
             self.breaker.abandoned()
             raise
-        except (DovetailError, TimeoutError) as problem:
-            self._note_failure(problem)
-            raise ServerUnavailable(self.key, str(problem) or "its lists did not arrive in time") from problem
         self.answered()
         self._note_offers(key, before, offers)
         return offers
@@ -273,6 +265,13 @@ class Upstream:
         found = self._usable(self._key(call, declared.key))
         return (None if found is None else found.known_offers) or self._offers.get(declared.key)
 
+    def has_own_offers(self, call: ServerCall) -> bool:
+        """True if what is known of its offers counts for the client of a call, and not only for others."""
+        if not self.is_reviewed:
+            return True
+        found = self._usable(self._key(call, self._declared.of(call.terms.capabilities).key))
+        return found is not None and found.known_offers is not None
+
     @property
     def is_late(self) -> bool:
         """True if lists have waited for this server in vain, and it has neither answered nor failed since."""
@@ -286,6 +285,7 @@ class Upstream:
     async def _announce_late(self, call: ServerCall) -> None:
         with contextlib.suppress(ServerUnavailable):
             await self.offers(call)
+            self._generation.next()
             self._announce()
 
     def _announce(self) -> None:
@@ -309,7 +309,7 @@ class Upstream:
         """A request was not answered; over HTTP, where each has a connection of its own, this tells of the server."""
         if connection is None or not connection.is_usable or isinstance(problem, SessionEnded):
             return  # `_watch` takes note of a connection that is lost
-        status = _status_of(problem)
+        status = http_status_of(problem)
         if status in _OF_ONE_CALLER:
             return
         if status is None and isinstance(problem, OutcomeUnknown):
