@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from typing import Any
 
 import pytest
 
 from dovetail import Client, Context, Gateway, NotFound, Policy, RemoteError, Rule, Server
+from dovetail.middleware import RateLimit
 from tests.gateway.served import served, tokens
 from tests.support.http import serving
 from tests.support.raw_http import SESSIONS, Site, modern_headers, modern_meta, request, text_of
@@ -106,6 +109,45 @@ async def test_a_list_that_is_kept_for_one_principal_is_not_shown_to_another(rev
                 with pytest.raises(NotFound) as told:
                     await bob.call("files__delet")
                 assert "did you mean" not in str(told.value)
+
+
+@pytest.mark.parametrize("middleware", [(), (RateLimit(1000),)], ids=["plain", "middleware"])
+@pytest.mark.parametrize("revision", ERAS)
+async def test_a_caller_who_may_use_nothing_of_a_server_does_not_hear_of_it(
+    revision: str, middleware: tuple[Any, ...]
+) -> None:
+    servers: dict[str, Any] = {key: Server(key, instructions=f"Of {key}.") for key in ("open", "secret")}
+    gateway = Gateway(
+        {**servers, "secret-broken": [sys.executable, "-c", "raise SystemExit(1)"]},
+        auth=tokens(ann=[], eve=["guests"]),
+        policy=Policy([Rule("deny", server="secret*", group="guests"), Rule("allow", tool="*")]),
+        middleware=middleware,
+        instructions="Of the gateway.",
+    )
+    of_open = "Of the gateway.\n\n# Server open\n\nOf open."
+    async with served(gateway) as at:
+        for name, told in (("ann", f"{of_open}\n\n# Server secret\n\nOf secret."), ("eve", of_open)) * 2:
+            async with at.client(name, revision=revision) as client:
+                await client.tools()
+                # Also the first client hears of servers that were never connected to.
+                assert client.instructions == told
+                notices = (await client.request("tools/list")).get("_meta", {}).get("dovetail/servers", {})
+                assert list(notices) == (["secret-broken"] if name == "ann" else [])
+    await gateway.close()
+
+
+async def test_clients_that_connect_at_once_get_the_instructions_that_are_for_each() -> None:
+    servers: dict[str, Any] = {key: Server(key, instructions=f"Of {key}.") for key in ("open", "secret")}
+    policy = Policy([Rule("deny", server="secret", principal="eve"), Rule("allow", tool="*")])
+    gateway = Gateway(servers, auth=tokens(ann=[], eve=[]), policy=policy, middleware=[RateLimit(1000)])
+
+    async def told(at: Any, name: str) -> str | None:
+        async with at.client(name, revision=ERAS[0]) as client:
+            return client.instructions
+
+    async with served(gateway) as at:
+        heard = await asyncio.gather(*(told(at, name) for name in ("ann", "eve") * 5))
+        assert ["Of secret." in (one or "") for one in heard] == [True, False] * 5
 
 
 @pytest.mark.parametrize("back", ERAS)
@@ -229,7 +271,13 @@ async def test_a_server_cannot_put_anything_into_a_cache_that_clients_share() ->
         return "a"
 
     async with served(Gateway({"files": server})) as at, Site(at.url) as raw:
-        for method, params in (("resources/list", {}), ("tools/list", {}), ("resources/read", {"uri": "file:///a"})):
+        requests: list[tuple[str, dict[str, Any]]] = [
+            ("server/discover", {}),
+            ("resources/list", {}),
+            ("tools/list", {}),
+            ("resources/read", {"uri": "file:///a"}),
+        ]
+        for method, params in requests:
             message = request(method, **params, _meta=modern_meta())
             result = (await (await raw.post(message, modern_headers(message))).json())["result"]
             assert result["cacheScope"] == "private", method

@@ -169,8 +169,8 @@ class GatewayCore(ServerCore):
             tasks=self._task_capability(),
         )
 
-    async def know_instructions(self, call: ServerCall) -> None:
-        """Merge the instructions of all servers, after connecting to those that were never connected to."""
+    async def instructions_for(self, call: ServerCall) -> str | None:
+        """The instructions of all servers for the caller, after connecting to those that were never connected to."""
         shown = {key: one for key, one in self.upstreams.items() if not self.access.hides_server(call, key)}
         unknown = [one for one in shown.values() if one.revision is None and one.failed_at is None and not one.is_late]
         if unknown:
@@ -188,7 +188,7 @@ class GatewayCore(ServerCore):
         for key, one in shown.items():
             if one.instructions and self._trusts_instructions(key, one.instructions):
                 parts.append(f"# Server {key}\n\n{one.instructions}" if self._prefixed else one.instructions)
-        self.instructions = "\n\n".join(parts) or None
+        return "\n\n".join(parts) or None
 
     def _trusts_instructions(self, key: str, text: str) -> bool:
         quarantine = self.access.quarantine

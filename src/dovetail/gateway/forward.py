@@ -172,9 +172,8 @@ async def _exchange(
     """Send a request and translate its result; one that is to be repeated later, without any question, is repeated."""
     call, tool = invocation.call, definition if isinstance(definition, Tool) else None
     method, revision, source = call.request.method, call.terms.revision, connection.revision
-    if definition is not None:
-        # The connection may have been opened only now, or again, after the request was decided on.
-        await upstream.check_definition(connection, definition)
+    # The connection may have been opened only now, or again, after the request was decided on.
+    await upstream.check_definition(connection, definition)
     # The span of the server becomes a child of ours, if there is one, and else of the client's.
     meta, progress = {**forwarded_meta(call.request.params), **trace_context()}, None
     if PROGRESS_TOKEN in (meta_of(call.request.params) or {}):

@@ -28,8 +28,7 @@ from dovetail.protocol.errors import (
 )
 from dovetail.runtime.serve import Outcome, Work
 from dovetail.server.dispatch import METHODS as SERVER_METHODS
-from dovetail.server.dispatch import Method, run_handler, run_suspendable
-from dovetail.server.dispatch import initialize as initialize_server
+from dovetail.server.dispatch import Method, describe, negotiate, run_handler, run_suspendable
 from dovetail.server.dispatch import set_level as set_server_level
 from dovetail.server.invocation import Invocation
 from dovetail.server.session import ServerCall
@@ -64,30 +63,25 @@ FoundT = TypeVar("FoundT", bound="tuple[Upstream, *tuple[Any, ...]]")
 
 
 def initialize(core: GatewayCore, call: ServerCall, params: InitializeParams) -> Outcome:
-    """Negotiate the revision of a session; the first one waits a moment for the instructions of the servers."""
-    answer = initialize_server(core, call, params)
+    """Negotiate the revision of a session; the first client waits a moment for the instructions of the servers."""
+    answer = negotiate(core, call, params)
 
     async def work() -> bytes:
         agreed = call.session.lifecycle.terms or call.terms
         terms = msgspec.structs.replace(call.terms, revision=agreed.revision, capabilities=agreed.capabilities)
         # With the capabilities of the handshake, so that the session goes on to use the connections that this opens.
-        await core.know_instructions(ServerCall(call.request, terms, call.sink, call.connection, call.session))
-        # Once more, with the instructions: what the session holds is the same.
-        again = initialize_server(core, call, params)
-        assert isinstance(again, bytes)
-        return again
+        known = ServerCall(call.request, terms, call.sink, call.connection, call.session)
+        return answer(await core.instructions_for(known))
 
-    return answer if core.middleware is not None else work
+    return work
 
 
 def discover(core: GatewayCore, call: ServerCall, params: EmptyParams) -> Outcome:
     """Describe the gateway to a client of the envelope era."""
 
     async def work() -> bytes:
-        await core.know_instructions(call)
-        answer = SERVER_METHODS["server/discover"](core, call, params)
-        assert isinstance(answer, bytes)
-        return answer
+        # Not public: a caller is told nothing of servers of which the rules allow it nothing.
+        return describe(core, call, await core.instructions_for(call), "private")
 
     return work
 

@@ -217,18 +217,18 @@ def pass_in(
     call: CallT,
     dispatch: Callable[[CallT], Outcome],
     *,
-    answer: bytes | None = None,
+    answer: Outcome = None,
 ) -> Work:
     """The work that takes a request through the chain to whoever serves it, and its result back.
 
-    A request that had to be answered at once, because others depend on it, brings its answer along.
+    A request that had to be dispatched at once, because others depend on it, brings what came of that along.
     """
     request, terms = call.request, call.terms
 
     async def last(exchange: Exchange) -> dict[str, Any]:
         refuse_other_method(exchange, request.method)
         if answer is not None:
-            return _decode(answer)
+            return _decode(answer if isinstance(answer, bytes) else await answer())
         call.request = Request(request.id, request.method, exchange.params)
         call.problem = None
         try:

@@ -21,7 +21,7 @@ from dovetail.protocol.errors import (
 )
 from dovetail.protocol.extension import extensions_on, missing_extension
 from dovetail.runtime.serve import Outcome, Work
-from dovetail.types.base import EmptyParams, PageParams, Result, RetriedParams
+from dovetail.types.base import CacheScope, EmptyParams, PageParams, Result, RetriedParams
 from dovetail.types.capabilities import ListCapability, ResourcesCapability, ServerCapabilities
 from dovetail.types.client_features import InputRequired
 from dovetail.types.messages import (
@@ -72,12 +72,16 @@ def _through_middleware(core: ServerCore, chain: Chain, call: ServerCall) -> Out
     # The requests that come right after initialize need its outcome, so it is not left to the middleware's task.
     inner = functools.partial(dispatch, core, wrapped=True)
     done = inner(call) if call.request.method == "initialize" else None
-    assert done is None or isinstance(done, bytes)
     return pass_in(chain, "server", call.terms.client, call, inner, answer=done)
 
 
 def initialize(core: ServerCore, call: ServerCall, params: InitializeParams) -> Outcome:
     """Negotiate the revision of a session (lifecycle, "Initialization"); a second time, the session begins anew."""
+    return negotiate(core, call, params)(core.instructions)
+
+
+def negotiate(core: ServerCore, call: ServerCall, params: InitializeParams) -> Callable[[str | None], bytes]:
+    """Begin a session with the revision that is agreed on; what is returned makes the answer, given instructions."""
     session = call.session
     revision = session.lifecycle.initialize(params)
     capabilities = core.capabilities()
@@ -85,8 +89,12 @@ def initialize(core: ServerCore, call: ServerCall, params: InitializeParams) -> 
     if not session.keeps_state:
         capabilities = _stateless(capabilities)
     session.reset(None if capabilities.logging is None else DEFAULT_LOG_LEVEL)
-    result = InitializeResult(revision.name, capabilities, core.info, core.instructions)
-    return codec.encode(revision.emit_result("initialize", result))
+
+    def answer(instructions: str | None) -> bytes:
+        result = InitializeResult(revision.name, capabilities, core.info, instructions)
+        return codec.encode(revision.emit_result("initialize", result))
+
+    return answer
 
 
 def _stateless(capabilities: ServerCapabilities) -> ServerCapabilities:
@@ -107,8 +115,13 @@ def ping(core: ServerCore, call: ServerCall, params: EmptyParams) -> Outcome:
 
 def discover(core: ServerCore, call: ServerCall, params: EmptyParams) -> Outcome:
     """Describe the server to a client of the envelope era (2026-07-28 server/discover)."""
-    result = DiscoverResult(list(core.served)[::-1], core.capabilities(), core.instructions)
-    result.ttl_ms, result.cache_scope = core.list_ttl_ms, "public"
+    return describe(core, call, core.instructions, "public")
+
+
+def describe(core: ServerCore, call: ServerCall, instructions: str | None, scope: CacheScope) -> bytes:
+    """The description of a server for a client of the envelope era, and who may share it from a cache."""
+    result = DiscoverResult(list(core.served)[::-1], core.capabilities(), instructions)
+    result.ttl_ms, result.cache_scope = core.list_ttl_ms, scope
     return codec.encode(core.emit_result(call.terms.revision, call.request.method, result))
 
 

@@ -222,9 +222,11 @@ class Upstream:
         """True if its definitions decide what may be done, so that each connection counts with its own."""
         return self._reviews(self.settings)
 
-    async def check_definition(self, connection: UpstreamConnection, definition: Tool | Prompt) -> None:
+    async def check_definition(self, connection: UpstreamConnection, definition: Tool | Prompt | None) -> None:
         """Refuse a request over a connection with another definition of its subject than the one that was reviewed."""
-        if self.is_reviewed and (await self._offers_over(connection)).current(definition) != definition:
+        if definition is None or not self.is_reviewed:
+            return
+        if (await self._offers_over(connection)).current(definition) != definition:
             self._generation.next()
             text = f"{definition.name!r} of the server {self.key!r} has changed: list it again before it is used"
             raise ProtocolError(INVALID_REQUEST, text, {"server": self.key})
