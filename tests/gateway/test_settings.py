@@ -8,10 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from dovetail import Gateway
+from dovetail import Gateway, NotFound, Server
 from dovetail.gateway import Profile, ServerSettings
 from dovetail.gateway.settings import AT_START, LIVE, GatewaySettings, read_settings, server_settings
 from dovetail.protocol.errors import LocalError
+from dovetail.protocol.names import tool_name
+from tests.gateway.served import served
 
 
 def test_a_server_without_settings_has_the_defaults() -> None:
@@ -97,6 +99,9 @@ def test_a_wrong_profile_is_named_with_its_place() -> None:
         read_settings(GatewaySettings, {"profiles": {"read": {"tool": ["a"]}}}, "mcp.json, gateway")
 
 
+LONG = "x" * 70 + "_push"
+
+
 @pytest.mark.parametrize(
     ("profile", "servers"),
     [
@@ -111,21 +116,61 @@ def test_a_profile_has_the_servers_of_its_patterns(profile: Profile, servers: se
     assert {key for key in ("git", "github", "web") if profile.has_server(key)} == servers
 
 
+TOOLS = [("git", "read_file"), ("git", "push"), ("web", "get"), ("git__lab", "push"), ("web", "x.push"), ("web", LONG)]
+
+
 @pytest.mark.parametrize(
     ("profile", "tools"),
     [
-        (Profile(), {"git__read_file", "git__push", "web__get"}),
-        (Profile(tools=("git__read_*",)), {"git__read_file"}),
-        (Profile(exclude=("*__push",)), {"git__read_file", "web__get"}),
-        (Profile(tools=("git__*",), exclude=("*__push",)), {"git__read_file"}),
-        (Profile(tools=("GIT__*",)), set[str]()),
+        (Profile(), TOOLS),
+        (Profile(tools=("git__read_*",)), TOOLS[:1]),
+        (Profile(tools=("git__*",)), TOOLS[:2]),
+        (Profile(tools=("git__lab__*",)), TOOLS[3:4]),
+        (Profile(tools=("git*",)), [*TOOLS[:2], TOOLS[3]]),
+        (Profile(tools=("*__push",)), [TOOLS[1], TOOLS[3]]),
+        (Profile(tools=("web__x.push", "web__xxx*")), TOOLS[4:]),
+        (Profile(tools=(tool_name("git__lab", "push"), tool_name("web", LONG))), [TOOLS[3], TOOLS[5]]),
+        (Profile(tools=("git__*",), exclude=("*__push",)), TOOLS[:1]),
+        (Profile(exclude=("*push",)), [TOOLS[0], TOOLS[2]]),
+        (Profile(exclude=("web__x.push", "git__lab__push")), [*TOOLS[:3], TOOLS[5]]),
+        (Profile(exclude=(tool_name("web", LONG), "git*")), [TOOLS[2], TOOLS[4]]),
+        (Profile(tools=("GIT__*",)), list[tuple[str, str]]()),
     ],
 )
-def test_a_profile_has_the_tools_of_its_patterns_that_it_does_not_exclude(profile: Profile, tools: set[str]) -> None:
-    assert {name for name in ("git__read_file", "git__push", "web__get") if profile.has_tool(name)} == tools
+def test_a_profile_has_the_tools_of_its_patterns_that_it_does_not_exclude(
+    profile: Profile, tools: list[tuple[str, str]]
+) -> None:
+    assert [tool for tool in TOOLS if profile.has_tool(*tool, tool_name(*tool))] == tools
 
 
 def test_patterns_of_tools_do_not_leave_out_prompts_and_resources_but_exclude_does() -> None:
     profile = Profile(tools=("git__read_*",), exclude=("secret:*", "git__draft"))
-    assert profile.has_other("git__review") and profile.has_other("git:///a")
-    assert not profile.has_other("secret:///a") and not profile.has_other("git__draft")
+    assert profile.has_prompt("git", "review", "git__review")
+    assert profile.has_uri("git:///a")
+    assert not profile.has_uri("secret:///a")
+    assert not profile.has_prompt("git", "draft", "git__draft")
+
+
+async def test_names_that_clients_see_shortened_or_changed_do_not_get_past_a_profile() -> None:
+    server = Server("files")
+
+    async def run() -> str:
+        return "ran"
+
+    for name in ("read", "x_push", "x.push", LONG):
+        server.tool(run, name=name)
+        server.prompt(run, name=name)
+    profiles = {"safe": Profile(exclude=("files__*push",)), "dot": Profile(exclude=("files__x.push",))}
+    gateway = Gateway({"files": server}, profiles=profiles)
+    left = {"safe": {"read"}, "dot": {"read", "x_push", LONG}}
+    async with served(gateway) as at:
+        for name, tools in left.items():
+            async with at.client(path=f"/mcp/profile/{name}") as client:
+                shown = {tool_name("files", tool) for tool in tools}
+                assert {tool.name for tool in await client.tools()} == shown
+                assert {prompt.name for prompt in await client.prompts()} == shown
+                with pytest.raises(NotFound):
+                    await client.call(tool_name("files", "x.push"))
+                with pytest.raises(NotFound):
+                    await client.prompt(tool_name("files", "x.push"))
+    await gateway.close()

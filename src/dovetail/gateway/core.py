@@ -266,7 +266,7 @@ class GatewayCore(ServerCore):
         """True if a caller would see a definition if it was not held back."""
         if held.kind in ("tool", "prompt"):
             kind = cast(Kind, held.kind)
-            shown = self.shows(call.terms.principal, kind, catalogue.name(server, held.name))
+            shown = self._shows_named(kind, server, held.name, catalogue.name(server, held.name))
         else:
             kind, shown = "resource", self._shows_uri(server, held.name)
         return shown and not self.access.hides(call, self.subject(kind, server, held.name))
@@ -288,14 +288,18 @@ class GatewayCore(ServerCore):
 
     def _sees(self, call: ServerCall, catalogue: Catalogue, kind: Kind, name: str) -> bool:
         """True if a caller may know of something: the profile has it, and the rules do not always deny it."""
-        owner = catalogue.owner_of(name) if kind == "resource" else None
-        shown = self.shows(call.terms.principal, kind, name) if owner is None else self._shows_uri(*owner)
+        if kind == "resource":
+            owner = catalogue.owner_of(name)
+            shown = self.shows(call.terms.principal, kind, name) if owner is None else self._shows_uri(*owner)
+        else:
+            owned = (catalogue.tools if kind == "tool" else catalogue.prompts)[name]
+            shown = self._shows_named(kind, owned.server, owned.definition.name, name)
         return shown and not self._hides(call, catalogue, kind, name)
 
     def _shows_uri(self, server: str, uri: str) -> bool:
         """True if the profile has a resource: patterns may mean the URI of its server, and the one with its name."""
         profile = self._settings.profile
-        return profile is None or (profile.has_other(uri) and profile.has_other(prefixed_uri(server, uri)))
+        return profile is None or (profile.has_uri(uri) and profile.has_uri(prefixed_uri(server, uri)))
 
     def _hides(self, call: ServerCall, catalogue: Catalogue, kind: Kind, name: str) -> bool:
         """True if the rules never let the caller use something."""
@@ -321,12 +325,20 @@ class GatewayCore(ServerCore):
 
     def _shows_in_profile(self, principal: str | None, kind: Kind, name: str) -> bool:
         profile = self._settings.profile
+        if kind == "resource":
+            return profile is None or profile.has_uri(name)
+        # Asked about tasks, which know the name of their tool only.
+        server, _, own_name = name.partition("__")
+        return self._shows_named(kind, server, own_name, name)
+
+    def _shows_named(self, kind: Kind, server: str, name: str, shown: str) -> bool:
+        """True if the profile has a tool or prompt, by its server, its name there, and the name that clients see."""
+        profile = self._settings.profile
         if profile is None:
             return True
-        if kind == "tool":
-            is_chosen = profile.has_tool(name) or self._connects_account_at(name) is not None
-            return is_chosen and profile.has_other(name)
-        return profile.has_other(name)
+        if kind == "tool" and self._connects_account_at(shown) is None:
+            return profile.has_tool(server, name, shown)
+        return profile.has_prompt(server, name, shown)
 
     async def find_named(self, call: ServerCall, kind: Kind, name: str) -> tuple[Upstream, Any]:
         """The server of a tool or prompt, and its definition there; raises if there is none, or its server fails."""
@@ -337,7 +349,7 @@ class GatewayCore(ServerCore):
         listing = await self.listing(call, concerns)
         table = listing.catalogue.tools if kind == "tool" else listing.catalogue.prompts
         owned = table.get(name)
-        if owned is not None and self.shows(call.terms.principal, kind, name):
+        if owned is not None and self._shows_named(kind, owned.server, owned.definition.name, name):
             return self._upstream(call, owned.server), owned.definition
         for key in listing.missing:
             # It cannot be said that a server which fails does not have it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
@@ -12,6 +13,9 @@ import msgspec
 import msgspec.inspect
 
 from dovetail.protocol.errors import LocalError
+
+MAX_CHOICES = 10_000
+"""Tools and prompts of which it is remembered if a profile has them."""
 
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
 SecondsOrNone: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
@@ -156,9 +160,11 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_
     servers: tuple[str, ...] = ("*",)
     """The keys of servers, or patterns such as `git*`."""
     tools: tuple[str, ...] = ("*",)
-    """The names of tools with their server, or patterns such as `git__read_*`."""
+    """Servers and tools, as `git__read_*`: the part before `__` fits the key of a server, that after it the name that
+    the tool has there. A name as clients see it is of that tool only."""
     exclude: tuple[str, ...] = ()
-    """Tools, prompts or resources of these patterns are left out."""
+    """Tools, prompts or resources of these patterns are left out, with the names that they have at their server, or
+    with those that clients see."""
     search_above: SearchLimits | None = None
     """Limits for this profile; by default those of the gateway."""
 
@@ -166,15 +172,39 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_
         """True if the profile has a server."""
         return any(fnmatchcase(key, pattern) for pattern in self.servers)
 
-    def has_tool(self, name: str) -> bool:
-        """True if the profile has a tool, by its name with its server."""
-        if any(fnmatchcase(name, pattern) for pattern in self.exclude):
-            return False
-        return any(fnmatchcase(name, pattern) for pattern in self.tools)
+    def has_tool(self, server: str, name: str, shown: str) -> bool:
+        """True if the profile has a tool, by its server, its name there, and the name that clients see."""
+        return _has_tool(self, server, name, shown)
 
-    def has_other(self, name: str) -> bool:
-        """True if the profile has a prompt, by its name with its server, or a resource, by its URI."""
-        return not any(fnmatchcase(name, pattern) for pattern in self.exclude)
+    def has_prompt(self, server: str, name: str, shown: str) -> bool:
+        """True if the profile has a prompt, by the same."""
+        return _has_prompt(self, server, name, shown)
+
+    def has_uri(self, uri: str) -> bool:
+        """True if the profile has a resource."""
+        return not any(fnmatchcase(uri, pattern) for pattern in self.exclude)
+
+
+@functools.lru_cache(MAX_CHOICES)
+def _has_prompt(profile: Profile, server: str, name: str, shown: str) -> bool:
+    # What clients see may be shortened or changed, so that the end of a name is not in it.
+    names = (f"{server}__{name}", shown)
+    return not any(fnmatchcase(one, pattern) for pattern in profile.exclude for one in names)
+
+
+@functools.lru_cache(MAX_CHOICES)
+def _has_tool(profile: Profile, server: str, name: str, shown: str) -> bool:
+    return _has_prompt(profile, server, name, shown) and any(
+        pattern == shown or _chooses(pattern, server, name) for pattern in profile.tools
+    )
+
+
+def _chooses(pattern: str, server: str, name: str) -> bool:
+    """True if a pattern fits a tool: its two parts each fit, so that `a__*` has nothing of a server `a__b`."""
+    ends = [found.start() for found in re.finditer("(?=__)", pattern)]
+    if not ends:
+        return fnmatchcase(f"{server}__{name}", pattern)
+    return any(fnmatchcase(server, pattern[:end]) and fnmatchcase(name, pattern[end + 2 :]) for end in ends)
 
 
 class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
