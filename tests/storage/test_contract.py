@@ -709,7 +709,7 @@ async def test_more_tokens_than_a_bucket_holds_are_never_there(store: Store) -> 
     assert await store.take("bucket", 1, 2, 0) == 0
 
 
-async def test_concurrent_callers_take_no_token_twice(case: StoreCase) -> None:
+async def test_concaller_nameds_take_no_token_twice(case: StoreCase) -> None:
     stores = [case.store, case.another()]
     waits = await asyncio.gather(*(stores[n % 2].take("bucket", 0.001, 5) for n in range(20)))
     assert waits.count(0) == 5

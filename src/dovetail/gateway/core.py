@@ -29,7 +29,7 @@ from dovetail.server.core import PAGE_SIZE, Kind, ServerCore, Verify
 from dovetail.server.replicas.session_stream import SessionStream
 from dovetail.server.session import ServerCall, Session
 from dovetail.server.tasks.methods import task_extension
-from dovetail.types.base import SERVERS_META, PageParams, Result
+from dovetail.types.base import SERVERS_META, PageParams
 from dovetail.types.bounded_dict import BoundedDict
 from dovetail.types.capabilities import Implementation, ListCapability, ResourcesCapability, ServerCapabilities
 from dovetail.types.messages import SubscriptionFilter
@@ -42,6 +42,7 @@ from dovetail.wire.jsonrpc import Notification
 from .access_control.inbound import TaskCallers
 from .access_control.permissions import Subject
 from .access_control.quarantine import Held, held_back
+from .access_control.update_filter import UpdateFilter
 from .accounts.account_upstream import CONNECT_ACCOUNT, sign_in_tool
 from .catalogue import Catalogue, may_be_of, named_server, prefixed_uri
 from .errors import AccountNeeded, ServerUnavailable, ambiguous_uri, not_found_elsewhere
@@ -131,6 +132,7 @@ class GatewayCore(ServerCore):
         self.homes: HomeReplicas | None = None
         """Passes requests on to the gateways with the connections of their clients; None if there are no others."""
         self._upstreams, self.metrics, self.access, self._generation, self._declared = shared
+        self._update_filter = UpdateFilter(self.access)
         self._settings = settings
         self._prefixed = not view.startswith("server/")
         self._state = state
@@ -451,9 +453,16 @@ class GatewayCore(ServerCore):
         """Decided when the server of the resource is asked."""
         return self.shows(principal, "resource", uri)
 
-    def shows_resource(self, principal: str | None, uri: str) -> bool:
-        """True if a principal may know of changes of a resource: those that its profile has."""
-        return self.shows(principal, "resource", uri)
+    def shows_resource(self, session: Session, uri: str) -> bool:
+        """True if a session may know of changes of a resource, under the URI that clients know."""
+        named = named_server(uri, self._upstreams) if self._prefixed else None
+        if named is not None:
+            sources = [(named, uri[len(prefixed_uri(named, "")) :])]
+        else:
+            sources = [(key, uri) for key in self._update_filter.servers_of(session) or self.upstreams]
+        shown = self._shows_uri(*sources[0]) if len(sources) == 1 else self.shows(None, "resource", uri)
+        subjects = [self.subject("resource", *one) for one in sources if one[0] in self._upstreams]
+        return shown and self._update_filter.allows(session, subjects)
 
     def accepted_filter(self, wanted: SubscriptionFilter, principal: str | None = None) -> SubscriptionFilter:
         """The part of a subscription that the gateway can serve."""
@@ -520,6 +529,7 @@ class GatewayCore(ServerCore):
     def add_session(self, session: Session) -> None:
         """Notify a session from now on; if the gateway that has its subscriptions has ended, they are made again."""
         super().add_session(session)
+        self._update_filter.note_caller(session)
         self.subscribed.add(session)
 
     async def _subscribe_at_server(self, call: ServerCall, uri: str) -> None:
@@ -575,6 +585,7 @@ class GatewayCore(ServerCore):
             has = connection.server_capabilities.resources
             if has is None or not has.subscribe:
                 raise ProtocolError(METHOD_NOT_FOUND, f"The server {upstream.key!r} offers no subscriptions")
+            self._update_filter.note_subscription(session, upstream.key)
             await connection.subscribe(own_uri, session, uri)
         except RemoteError as problem:
             if isinstance(problem, InvalidParams):
@@ -590,11 +601,6 @@ class GatewayCore(ServerCore):
 
 def _nobody(key: str) -> bool:
     return False
-
-
-def empty_result(call: ServerCall) -> bytes:
-    """An empty result of a request."""
-    return codec.encode(call.terms.revision.emit_result(call.request.method, Result()))
 
 
 Read = Callable[[Catalogue], list[tuple[str, Any]]]

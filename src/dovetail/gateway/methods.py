@@ -34,13 +34,14 @@ from dovetail.server.invocation import Invocation
 from dovetail.server.session import ServerCall
 from dovetail.server.tasks.methods import work_as_task
 from dovetail.text.tool_search import CALL
-from dovetail.types.base import EmptyParams, PageParams, RetriedParams
+from dovetail.types.base import EmptyParams, PageParams, Result, RetriedParams
 from dovetail.types.client_features import InputRequired
 from dovetail.types.messages import CompleteParams, InitializeParams, ListenParams, PromptReference, SetLevelParams
 from dovetail.types.tasks import TASKS_EXTENSION
+from dovetail.wire import codec
 
 from .accounts.account_upstream import ACCOUNT, CONNECT_ACCOUNT, connected_result, sign_in_tool
-from .core import GatewayCore, empty_result
+from .core import GatewayCore
 from .errors import AccountNeeded
 from .forward import ServerTask, forward
 from .forwarded_tool import ForwardedTool
@@ -364,7 +365,7 @@ async def subscribe_at_server(core: GatewayCore, call: ServerCall, uri: str) -> 
 
 async def _subscribe_here(core: GatewayCore, call: ServerCall, uri: str) -> bytes:
     await core.subscribe(call, uri, call.session)
-    return empty_result(call)
+    return _empty_result(call)
 
 
 def unsubscribe(core: GatewayCore, call: ServerCall, params: SubscribeParams) -> Outcome:
@@ -380,7 +381,11 @@ def unsubscribe(core: GatewayCore, call: ServerCall, params: SubscribeParams) ->
 
 async def _unsubscribe_here(core: GatewayCore, call: ServerCall, uri: str) -> bytes:
     await core.unsubscribe(call, uri, call.session)
-    return empty_result(call)
+    return _empty_result(call)
+
+
+def _empty_result(call: ServerCall) -> bytes:
+    return codec.encode(call.terms.revision.emit_result(call.request.method, Result()))
 
 
 def listen(core: GatewayCore, call: ServerCall, params: ListenParams) -> Outcome:

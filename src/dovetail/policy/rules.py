@@ -214,12 +214,14 @@ class Policy:
     `Policy()` has the built-in defaults only. It is immutable.
     """
 
-    __slots__ = ("_by_subject", "_rules", "looks_at_definitions")
+    __slots__ = ("_by_subject", "_rules", "looks_at_definitions", "looks_at_groups")
 
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
         self._rules = tuple(rules)
         self.looks_at_definitions = any(rule.definition is not None or rule.hints for rule in self._rules)
         """True if a decision may depend on the definition of a tool, and not on its name alone."""
+        self.looks_at_groups = any(rule.group is not None or rule.not_group is not None for rule in self._rules)
+        """True if a decision may depend on the groups of the caller."""
         self._by_subject = BoundedDict[tuple[object, ...], tuple[Rule, ...]](MAX_SUBJECTS)
 
     @property

@@ -225,15 +225,15 @@ class ServerCore:
         """True if a principal sees a tool, resource or prompt."""
         return self.visible is None or self.visible(principal, kind, name)
 
-    def shows_resource(self, principal: str | None, uri: str) -> bool:
-        """True if a principal sees the resource of a URI, or the template that it belongs to.
+    def shows_resource(self, session: Session, uri: str) -> bool:
+        """True if the principal of a session sees the resource of a URI, or the template that it belongs to.
 
         A URI that belongs to none, as of a resource that was just removed, is what `visible` is asked about itself.
         """
         if self.visible is None:
             return True
         match = self.find_resource(uri)
-        return self.visible(principal, "resource", uri if match is None else match[0].key)
+        return self.visible(session.principal, "resource", uri if match is None else match[0].key)
 
     def find_completion(self, reference: str, argument: str) -> tuple[ServerCore, RegisteredCompletion] | None:
         """The completion of an argument, and the server that it belongs to."""

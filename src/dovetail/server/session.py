@@ -27,7 +27,7 @@ class SessionServer(Protocol):
 
     @property
     def served(self) -> Mapping[str, Revision]: ...
-    def shows_resource(self, principal: str | None, uri: str) -> bool: ...
+    def shows_resource(self, session: Session, uri: str) -> bool: ...
 
 
 class SharedSession(Protocol):
@@ -104,7 +104,7 @@ class Session:
         return self._log_rate
 
     def _shows_resource(self, uri: str) -> bool:
-        return self.server.shows_resource(self.principal, uri)
+        return self.server.shows_resource(self, uri)
 
     def reset(self, log_level: str | None) -> None:
         """Begin anew with a handshake: forget what the client has asked for before."""

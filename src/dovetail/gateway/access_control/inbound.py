@@ -205,7 +205,7 @@ def caller_of(call: ServerCall) -> Caller | None:
 
 
 def caller_named(principal: str | None) -> Caller | None:
-    """The caller of the request that this task serves, if it is a principal."""
+    """The caller whose request this task serves, if it is this principal."""
     caller = _caller.get()
     return caller if caller is not None and caller.name == principal else None
 

@@ -138,6 +138,11 @@ class Access:
         """True if a caller may never use something, so that it is not listed for it."""
         return self.policy is not None and self.policy.always_denies(self._action(call, subject, {}))
 
+    def hides_from(self, caller: Caller | None, subject: Subject) -> bool:
+        """True if a caller may never use something, for what concerns no request."""
+        principal = None if caller is None else caller.name
+        return self.policy is not None and self.policy.always_denies(action_of(subject, principal, caller, {}, None))
+
     def hides_server(self, call: ServerCall, server: str) -> bool:
         """True if a caller may use nothing of a server, so that it is told nothing about it."""
         if self.policy is None:
