@@ -88,9 +88,7 @@ async def forward(
 ) -> Any:
     """Send the request of an invocation to a server, with some params replaced; its result for the client.
 
-    `definition` is that of the tool or prompt that the request is about, as it was decided on.
-
-    With `hands_over`, the result may be a `ServerTask`. With `created`, that was the answer to it already.
+    `definition` is that which was decided on. With `hands_over`, a `ServerTask` may result. `created` is its answer.
     """
     call = invocation.call
     method, revision = call.request.method, call.terms.revision
