@@ -218,7 +218,8 @@ class GatewayCore(ServerCore):
             else:
                 self.mirrored.pop(name, None)
         for name in catalogue.task_tools - self._task_tools.keys():
-            self._task_tools[name] = ForwardedTool(self, name)
+            owned = catalogue.tools[name]
+            self._task_tools[name] = ForwardedTool(self, name, at_server=(owned.server, owned.definition.name))
 
     async def encode_list(self, call: ServerCall, params: PageParams) -> bytes:
         """One page of a list."""
@@ -329,9 +330,11 @@ class GatewayCore(ServerCore):
         profile = self._settings.profile
         if kind == "resource":
             return profile is None or profile.has_uri(name)
-        # Asked about tasks, which know the name of their tool only.
-        server, _, own_name = name.partition("__")
-        return self._shows_named(kind, server, own_name, name)
+        # Asked about a task of this view, which has the name of its tool only: it was shown when the task was created.
+        tool = self._task_tools.get(name)
+        if tool is None or tool.at_server is None:
+            return True
+        return self._shows_named(kind, *tool.at_server, name)
 
     def _shows_named(self, kind: Kind, server: str, name: str, shown: str) -> bool:
         """True if the profile has a tool or prompt, by its server, its name there, and the name that clients see."""

@@ -35,10 +35,14 @@ class ForwardedTool(RegisteredTool):
     the wait with it: the task then fails with an unknown outcome, and the call is not sent again.
     """
 
-    def __init__(self, core: GatewayCore, name: str, created: bytes | None = None) -> None:
+    def __init__(
+        self, core: GatewayCore, name: str, created: bytes | None = None, at_server: tuple[str, str] | None = None
+    ) -> None:
         """`created` is the answer of the server if the call was sent already, and the server made a task of it."""
         super().__init__(_forwarded, _BINDING, Tool(name, {"type": "object"}), None, None)
         self._core, self._created = core, created
+        self.at_server = at_server
+        """The server, and the name that the tool has there, if they are known."""
         self.task = _TASKS
 
     async def invoke(self, invocation: Invocation, arguments: dict[str, Any]) -> CallToolResult | InputRequired:
