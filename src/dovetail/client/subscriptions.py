@@ -40,10 +40,19 @@ class Change(msgspec.Struct, frozen=True, repr_omit_defaults=True):
 
 
 async def watch(
-    supervisor: Supervisor, meta: dict[str, Any] | None, kinds: Sequence[str], uris: Sequence[str], request: SendRequest
+    supervisor: Supervisor,
+    meta: dict[str, Any] | None,
+    kinds: Sequence[str],
+    uris: Sequence[str],
+    request: SendRequest,
+    on_subscribed: Callable[[], None] | None = None,
 ) -> AsyncGenerator[Change]:
-    """Yield each change of the lists and resources; equal changes that are unread are reported once."""
+    """Yield each change of the lists and resources; equal changes that are unread are reported once.
+
+    `on_subscribed` is called when the server has accepted everything.
+    """
     changes = _ChangeCollector(supervisor, meta, kinds, uris)
+    changes.on_subscribed = on_subscribed
     session = supervisor.session
     session.notification_callbacks.add(changes.notified)
     session.interruption_callbacks.add(changes.interrupted.set)
@@ -81,6 +90,7 @@ class _ChangeCollector:
         self.interrupted = asyncio.Event()
         """Set when notifications may have been lost, in the handshake era."""
         self.refused: NotFound | None = None
+        self.on_subscribed: Callable[[], None] | None = None
         self._has_subscription_ids = meta is not None
         self._not_found = supervisor.agreement.revision.not_found_code
         self._lists = {f"notifications/{kind}/list_changed": Change(kind) for kind in kinds}
@@ -91,6 +101,11 @@ class _ChangeCollector:
     def renew(self, id: Id) -> None:
         """Collect for the subscription with another id, which follows one that has ended."""
         self.id, self.acknowledged = id, False
+
+    def subscribed(self) -> None:
+        """The server has accepted the subscription for the first time."""
+        if self.on_subscribed is not None:
+            self.on_subscribed()
 
     def missed(self) -> None:
         """Report that everything that is watched may have changed, where no change of it is unread."""
@@ -121,6 +136,8 @@ class _ChangeCollector:
             self.changed.set()
         if self.was_acknowledged:
             self.missed()
+        elif not missing:
+            self.subscribed()
         self.acknowledged = self.was_acknowledged = True
 
     def _add(self, change: Change) -> None:
@@ -155,6 +172,7 @@ async def _subscribe_to_resources(
             await request("resources/subscribe", {"uri": uri})
             shared[uri] += 1
             subscribed.append(uri)
+        changes.subscribed()
         reconnection, restored = Reconnection(), 0.0
         while True:
             await supervisor.unless_lost(changes.interrupted.wait())

@@ -16,11 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from dovetail.protocol.errors import (
     INVALID_REQUEST,
-    METHOD_NOT_FOUND,
-    DovetailError,
-    InvalidParams,
     ProtocolError,
-    RemoteError,
     not_found_error,
 )
 from dovetail.protocol.names import tool_name
@@ -37,7 +33,7 @@ from dovetail.types.prompts import ListPromptsResult
 from dovetail.types.resources import ListResourcesResult, ListResourceTemplatesResult
 from dovetail.types.tools import ListToolsResult
 from dovetail.wire import codec
-from dovetail.wire.jsonrpc import Notification
+from dovetail.wire.jsonrpc import Id, Notification
 
 from .access_control.inbound import TaskCallers
 from .access_control.permissions import Subject
@@ -131,8 +127,8 @@ class GatewayCore(ServerCore):
         self.callers = TaskCallers()
         self.homes: HomeReplicas | None = None
         """Passes requests on to the gateways with the connections of their clients; None if there are no others."""
-        self._upstreams, self.metrics, self.access, self._generation, self._declared = shared
-        self._update_filter = UpdateFilter(self.access)
+        self._upstreams, self.metrics, self.access, self._generation, self._declared, self._removed = shared
+        self.update_filter = UpdateFilter(self.access)
         self._settings = settings
         self._prefixed = not view.startswith("server/")
         self._state = state
@@ -462,10 +458,10 @@ class GatewayCore(ServerCore):
         if named is not None:
             sources = [(named, uri[len(prefixed_uri(named, "")) :])]
         else:
-            sources = [(key, uri) for key in self._update_filter.servers_of(session) or self.upstreams]
+            sources = [(key, uri) for key in self.update_filter.servers_of(session) or self.upstreams]
         shown = self._shows_uri(*sources[0]) if len(sources) == 1 else self.shows(None, "resource", uri)
         subjects = [self.subject("resource", *one) for one in sources if one[0] in self._upstreams]
-        return shown and self._update_filter.allows(session, subjects)
+        return shown and self.update_filter.allows(session, subjects)
 
     def accepted_filter(self, wanted: SubscriptionFilter, principal: str | None = None) -> SubscriptionFilter:
         """The part of a subscription that the gateway can serve."""
@@ -532,7 +528,7 @@ class GatewayCore(ServerCore):
     def add_session(self, session: Session) -> None:
         """Notify a session from now on; if the gateway that has its subscriptions has ended, they are made again."""
         super().add_session(session)
-        self._update_filter.note_caller(session)
+        self.update_filter.note_caller(session)
         self.subscribed.add(session)
 
     async def _subscribe_at_server(self, call: ServerCall, uri: str) -> None:
@@ -578,28 +574,13 @@ class GatewayCore(ServerCore):
         self._listings.forget(session_owner(session))
         for upstream in self._upstreams.values():
             upstream.release(session)
+        self._removed.remove(session)
 
-    async def subscribe(self, call: ServerCall, uri: str, session: Session) -> None:
-        """Subscribe a session to a resource at its server."""
-        try:
-            upstream, own_uri, _ = await self.find_uri(call, uri)
-            await self.access.refuse_denied(call, self.subject("resource", upstream.key, own_uri))
-            connection = await upstream.connection(call)
-            has = connection.server_capabilities.resources
-            if has is None or not has.subscribe:
-                raise ProtocolError(METHOD_NOT_FOUND, f"The server {upstream.key!r} offers no subscriptions")
-            self._update_filter.note_subscription(session, upstream.key)
-            await connection.subscribe(own_uri, session, uri)
-        except RemoteError as problem:
-            if isinstance(problem, InvalidParams):
-                raise not_found_error(problem.message, problem.data, call.terms.revision.not_found_code) from problem
-            raise ProtocolError(problem.code, problem.message, problem.data) from problem
-
-    async def unsubscribe(self, call: ServerCall, uri: str, session: Session) -> None:
-        """End the subscription of a session to a resource."""
-        with contextlib.suppress(DovetailError):
-            upstream, own_uri, _ = await self.find_uri(call, uri)
-            upstream.unsubscribe(session, own_uri)
+    def unsubscribe(self, session: Session, uri: str, request: Id | None = None) -> None:
+        """End the subscription of a session, or of one of its requests, to a resource, whatever its URI means now."""
+        for upstream in self._upstreams.values():
+            upstream.unsubscribe(session, uri, request)
+        self._removed.remove(session, uri, request)
 
 
 def _nobody(key: str) -> bool:

@@ -22,6 +22,7 @@ from .servers.context import Generation
 if TYPE_CHECKING:
     from .access_control.quarantine import Held
     from .servers.connection import Offers
+    from .servers.lost_subscriptions import RemovedServers
     from .servers.upstream import Upstream
 
 WARM_SECONDS = 60.0
@@ -104,6 +105,7 @@ class SharedParts(NamedTuple):
     access: Access
     generation: Generation
     declared: DeclaredCapabilities
+    removed: RemovedServers
 
 
 class Listings:

@@ -46,6 +46,7 @@ from .errors import AccountNeeded
 from .forward import ServerTask, forward
 from .forwarded_tool import ForwardedTool
 from .search_mode import answer_search, called_tool, is_finder
+from .subscribing import subscribe_to, subscribe_to_all
 
 if TYPE_CHECKING:
     from dovetail.types.prompts import GetPromptParams
@@ -364,7 +365,7 @@ async def subscribe_at_server(core: GatewayCore, call: ServerCall, uri: str) -> 
 
 
 async def _subscribe_here(core: GatewayCore, call: ServerCall, uri: str) -> bytes:
-    await core.subscribe(call, uri, call.session)
+    await subscribe_to(core, call, uri)
     return _empty_result(call)
 
 
@@ -380,7 +381,7 @@ def unsubscribe(core: GatewayCore, call: ServerCall, params: SubscribeParams) ->
 
 
 async def _unsubscribe_here(core: GatewayCore, call: ServerCall, uri: str) -> bytes:
-    await core.unsubscribe(call, uri, call.session)
+    core.unsubscribe(call.session, uri)
     return _empty_result(call)
 
 
@@ -393,22 +394,18 @@ def listen(core: GatewayCore, call: ServerCall, params: ListenParams) -> Outcome
 
     async def work() -> bytes:
         session, wanted = call.session, params.notifications
-        uris: list[str] = []
-        for uri in core.accepted_filter(wanted, call.terms.principal).resource_subscriptions or ():
-            try:
-                await core.subscribe(call, uri, session)
-                uris.append(uri)
-            except ProtocolError:
-                continue  # the acknowledgement says which were accepted
-        wanted.resource_subscriptions = uris or None
-        listening = SERVER_METHODS["subscriptions/listen"](core, call, params)
-        assert listening is not None
-        assert not isinstance(listening, bytes)
+        request = call.request.id
+        uris = core.accepted_filter(wanted, call.terms.principal).resource_subscriptions or []
         try:
+            # The acknowledgement says which were accepted.
+            wanted.resource_subscriptions = await subscribe_to_all(core, call, uris) or None
+            listening = SERVER_METHODS["subscriptions/listen"](core, call, params)
+            assert listening is not None
+            assert not isinstance(listening, bytes)
             return await listening()
         finally:
             for uri in uris:
-                await core.unsubscribe(call, uri, session)
+                core.unsubscribe(session, uri, request)
 
     return work
 

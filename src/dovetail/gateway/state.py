@@ -31,6 +31,7 @@ from .servers.circuit_breaker import State
 from .servers.clients import DeclaredCapabilities
 from .servers.context import Generation, UpstreamContext
 from .servers.credentials import ServerDefinition, make_upstream
+from .servers.lost_subscriptions import RemovedServers
 from .servers.upstream import Upstream
 from .settings import LIVE, GatewaySettings, Profile
 
@@ -77,7 +78,10 @@ class GatewayState:
         self._definitions: dict[str, ServerDefinition] = {}
         self._upstreams: dict[str, Upstream] = {}
         self._views: dict[str, GatewayCore] = {}
-        self._shared = SharedParts(self._upstreams, self.metrics, self.access, self._generation, self._declared)
+        self._removed = RemovedServers()
+        self._shared = SharedParts(
+            self._upstreams, self.metrics, self.access, self._generation, self._declared, self._removed
+        )
         self.close_views: list[Callable[[str], Coroutine[Any, Any, None]]] = []
         """Functions of the applications that serve the views: they close what serves a view that was removed."""
         self._watching: list[asyncio.Task[None]] = []
@@ -185,9 +189,14 @@ class GatewayState:
         added = [key for key in servers if key not in self._definitions]
         for key in added:
             self._add(key, servers[key])
+            self._upstreams[key].take_over(self._removed.take(key))
         for key, old in zip(gone, closing, strict=True):
+            if key not in servers or old.per_caller:
+                old.tell_subscribers()  # who may find that it is gone, or that they have to subscribe again
             if key in servers:
                 self._upstreams[key].take_over(old.subscriptions())
+            else:
+                self._removed.keep(key, old.subscriptions())
         # In the order of the configuration, which is the order of the lists.
         for key in servers:
             self._upstreams[key] = self._upstreams.pop(key)

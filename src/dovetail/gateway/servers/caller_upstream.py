@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dovetail.gateway.settings import ServerSettings
     from dovetail.server.session import ServerCall, Session
     from dovetail.transports.http.contract import Auth
+    from dovetail.wire.jsonrpc import Id
 
     from .connection import Offers, UpstreamConnection
 
@@ -178,10 +179,15 @@ class PerCallerUpstream(Upstream):
         """True if a session is subscribed to any resource."""
         return any(one.has_subscriptions(session) for one in self._upstreams())
 
-    def unsubscribe(self, session: Session, uri: str | None = None) -> None:
-        """End the subscriptions of a session, or that to one resource."""
+    def unsubscribe(self, session: Session, known_as: str | None = None, request: Id | None = None) -> None:
+        """End one subscription of a session, or all."""
         for one in self._upstreams():
-            one.unsubscribe(session, uri)
+            one.unsubscribe(session, known_as, request)
+
+    def tell_subscribers(self) -> None:
+        """Notify all subscribers that what they are subscribed to may have changed."""
+        for one in self._upstreams():
+            one.tell_subscribers()
 
     def release(self, session: Session) -> None:
         """A session has ended: close its connections."""

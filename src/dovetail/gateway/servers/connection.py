@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import functools
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,7 +15,8 @@ from dovetail.client.call_results import load_call_result
 from dovetail.client.connection import ClientConnection
 from dovetail.client.listing import ListLimits
 from dovetail.client.negotiator import ConnectOptions
-from dovetail.client.subscriptions import watch
+from dovetail.client.retry_policy import is_temporary
+from dovetail.client.subscriptions import Change, watch
 from dovetail.client.tasks.calls import finish_call
 from dovetail.protocol.errors import ConnectionLost, DovetailError, InvalidAnswer
 from dovetail.protocol.extension import Extension, Extensions
@@ -31,8 +32,10 @@ from dovetail.types.resources import ListResourcesResult, ListResourceTemplatesR
 from dovetail.types.tasks import TASKS_EXTENSION, CreatedTask, CreateTaskResult
 from dovetail.types.tools import CallToolResult, Tool
 from dovetail.wire import codec
+from dovetail.wire.jsonrpc import Id
 
 from .relayed_requests import Announcer, RelayedRequests
+from .resource_subscriptions import ResourceSubscriptions, Subscriber, Subscribers, keep_watching
 
 if TYPE_CHECKING:
     from dovetail.client.targets.contract import ServerTarget
@@ -78,17 +81,6 @@ class Offers(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
         return {(type(one), one.name): one for one in reversed((*self.tools, *self.prompts))}
 
 
-Subscribers = dict[str, "dict[Session, str]"]
-"""By resource: the sessions that are subscribed to it, with the URI that each client knows it by."""
-
-
-class _Subscription(msgspec.Struct, eq=False):
-    """A resource that clients of the gateway have subscribed to, under the URIs that they know it by."""
-
-    watcher: asyncio.Task[None]
-    subscribers: dict[Session, str]
-
-
 def _question_tasks(capabilities: ClientCapabilities) -> dict[str, Any] | None:
     """The questions that a server of 2025-11-25 may send as tasks: the gateway keeps them, and asks as always."""
     requests: dict[str, Any] = {}
@@ -126,7 +118,12 @@ class UpstreamConnection(ClientConnection):
         self._offers: Offers | None = None
         self._fetching: asyncio.Task[Offers] | None = None
         self._list_watch: asyncio.Task[None] | None = None
-        self._subscriptions: dict[str, _Subscription] = {}
+        self._subscriptions = ResourceSubscriptions(
+            lambda uri, on_subscribed: watch(self._connected(), self._meta, (), (uri,), self.request, on_subscribed),
+            lambda: self.is_usable,
+            self._resource_updated,
+            settings.timeout,
+        )
         self._log_level: str | None = None
         self._loop = asyncio.get_running_loop()
         self.shared = shared
@@ -151,19 +148,18 @@ class UpstreamConnection(ClientConnection):
         self._options.timeout = self._settings.timeout
         self._connected().session.notification_callbacks.add(self._notified)
         if self.revision.era == "envelope":
-            kinds = [kind for kind in LIST_KINDS if self._announces(kind)]
+            kinds: list[ListKind] = [kind for kind in LIST_KINDS if self._announces(kind)]
             if kinds:
                 self._list_watch = asyncio.create_task(self._watch_lists(kinds), name="dovetail-gateway-lists")
 
     async def close(self) -> None:
         """Disconnect; a server that was started for it is stopped."""
         self._opened = False
-        tasks: list[asyncio.Task[Any]] = [one.watcher for one in self._subscriptions.values()]
-        tasks += [task for task in (self._list_watch, self._fetching) if task is not None]
+        tasks: list[asyncio.Task[Any]] = [task for task in (self._list_watch, self._fetching) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._subscriptions.clear()
+        await self._subscriptions.close()
         await self._disconnect()
 
     async def wait_lost(self) -> str:
@@ -321,44 +317,24 @@ class UpstreamConnection(ClientConnection):
         declared = getattr(self.server_capabilities, kind)
         return declared is not None and bool(declared.list_changed)
 
-    async def subscribe(self, uri: str, session: Session, known_as: str) -> None:
-        """Notify a session of changes of a resource, under the URI that its client knows; raises `DovetailError`."""
-        subscription = self._subscriptions.get(uri)
-        if subscription is not None:
-            subscription.subscribers[session] = known_as
-            return
-        if "resources/subscribe" in self.revision.methods:
-            await self._send("resources/subscribe", {"uri": uri}, None, None)
-        task = asyncio.create_task(self._watch_resource(uri), name="dovetail-gateway-subscription")
-        self._subscriptions[uri] = _Subscription(task, {session: known_as})
-        await asyncio.sleep(0)
+    async def subscribe(self, uri: str, subscribers: Iterable[Subscriber]) -> None:
+        """Notify sessions of changes of a resource, under the URIs that their clients know; raises `DovetailError`."""
+        await self._subscriptions.add(uri, subscribers)
 
     def subscribers(self) -> Subscribers:
         """The sessions that are subscribed to each resource, and the URIs that their clients know."""
-        return {uri: dict(subscription.subscribers) for uri, subscription in self._subscriptions.items()}
+        return self._subscriptions.accepted()
 
-    def unsubscribe(self, session: Session, uri: str | None = None) -> None:
-        """End the subscription of a session to a resource, or to all."""
-        for name in [uri] if uri is not None else list(self._subscriptions):
-            subscription = self._subscriptions.get(name)
-            if subscription is not None:
-                subscription.subscribers.pop(session, None)
-                if not subscription.subscribers:
-                    del self._subscriptions[name]
-                    subscription.watcher.cancel()
-
-    async def _watch_resource(self, uri: str) -> None:
-        with contextlib.suppress(DovetailError):
-            async for change in watch(self._connected(), self._meta, (), (uri,), self.request):
-                self._resource_updated(uri, change.uri or uri)
+    def unsubscribe(self, session: Session, known_as: str | None = None, request: Id | None = None) -> None:
+        """End one subscription of a session, or all."""
+        self._subscriptions.remove(session, known_as, request)
 
     def report_update(self, uri: str) -> None:
         """Notify the subscribers of a resource that it may have changed."""
         self._resource_updated(uri, uri)
 
     def _resource_updated(self, subscribed: str, uri: str) -> None:
-        subscription = self._subscriptions.get(subscribed)
-        for session, known_as in () if subscription is None else list(subscription.subscribers.items()):
+        for session, known_as in self._subscriptions.audience(subscribed):
             # A resource below the one that was subscribed to keeps its own name, behind the prefix of the gateway.
             shown = known_as.removesuffix(subscribed) + uri if known_as.endswith(subscribed) else known_as
             if isinstance(session.server, Announcer) and session.server.has_replicas:
@@ -373,10 +349,25 @@ class UpstreamConnection(ClientConnection):
             with contextlib.suppress(RuntimeError):  # its loop is closed, so the client is gone
                 session.loop.call_soon_threadsafe(session.subscriptions.resource_updated, shown)
 
-    async def _watch_lists(self, kinds: Sequence[str]) -> None:
+    async def _watch_lists(self, kinds: Sequence[ListKind]) -> None:
+        opened = 0
+
+        def on_subscribed() -> None:
+            # Nobody knows what has changed since the watch before.
+            for kind in kinds if opened > 1 else ():
+                self._list_changed(kind)
+
+        def open_watch() -> AsyncGenerator[Change]:
+            nonlocal opened
+            opened += 1
+            return watch(self._connected(), self._meta, kinds, (), self.request, on_subscribed)
+
         with contextlib.suppress(DovetailError):
-            async for change in watch(self._connected(), self._meta, kinds, (), self.request):
-                self._list_changed(_CHANGES[f"notifications/{change.kind}/list_changed"])
+            await keep_watching(
+                open_watch,
+                lambda change: self._list_changed(_CHANGES[f"notifications/{change.kind}/list_changed"]),
+                lambda problem: self.is_usable and is_temporary(problem),
+            )
 
     def _notified(self, method: str, params: dict[str, Any]) -> None:
         """Pass on what the server reports: list changes in the handshake era, log messages, completed pages."""

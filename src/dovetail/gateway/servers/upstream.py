@@ -41,9 +41,10 @@ if TYPE_CHECKING:
     from dovetail.types.client_features import InputRequired
     from dovetail.types.prompts import Prompt
     from dovetail.types.tools import Tool
+    from dovetail.wire.jsonrpc import Id
 
-    from .connection import Subscribers
     from .context import UpstreamContext
+    from .resource_subscriptions import Subscribers
 
 logger = logging.getLogger("dovetail")
 
@@ -130,6 +131,11 @@ class Upstream:
         return not self.settings.shared and era != "envelope"
 
     @property
+    def is_closed(self) -> bool:
+        """True if it is closed for good."""
+        return self._closed
+
+    @property
     def is_failing(self) -> bool:
         """True while it does not work."""
         return self.failed_at is not None
@@ -163,6 +169,10 @@ class Upstream:
 
     async def _connected(self, key: ConnectionKey, capabilities: ClientCapabilities) -> UpstreamConnection:
         self._asked = key, capabilities, asyncio.get_running_loop().time()
+        return await self.reach(key, capabilities)
+
+    async def reach(self, key: ConnectionKey, capabilities: ClientCapabilities) -> UpstreamConnection:
+        """The connection with a key; raises `ServerUnavailable` at once while the server fails."""
         found = self._answering(key)
         return found if found is not None else await self._open(key, capabilities)
 
@@ -347,16 +357,23 @@ class Upstream:
     def has_subscriptions(self, session: Session) -> bool:
         """True if a session is subscribed to any resource."""
         return self._lost.has(session) or any(
-            session in sessions
+            one.session is session
             for connection in self._connections.values()
-            for sessions in connection.subscribers().values()
+            for subscribers in connection.subscribers().values()
+            for one in subscribers
         )
 
-    def unsubscribe(self, session: Session, uri: str | None = None) -> None:
-        """End the subscriptions of a session, or that to one resource."""
-        self._lost.remove(session, uri)
+    def unsubscribe(self, session: Session, known_as: str | None = None, request: Id | None = None) -> None:
+        """End one subscription of a session, or all."""
+        self._lost.remove(session, known_as, request)
         for connection in self._connections.values():
-            connection.unsubscribe(session, uri)
+            connection.unsubscribe(session, known_as, request)
+
+    def tell_subscribers(self) -> None:
+        """Notify all subscribers that what they are subscribed to may have changed."""
+        for connection in self._connections.values():
+            for uri in connection.subscribers():
+                connection.report_update(uri)
 
     def subscriptions(self) -> dict[ConnectionKey, LostConnection]:
         """The subscriptions of all clients, for another object that stands for the same server."""
@@ -556,20 +573,7 @@ class Upstream:
     def _subscribe_again(self, key: ConnectionKey, capabilities: ClientCapabilities, subscribers: Subscribers) -> None:
         if subscribers and not self._closed:
             self._lost.add(key, capabilities, subscribers)
-            self._spawn(self._restore_subscriptions(key, capabilities))
-
-    async def _restore_subscriptions(self, key: ConnectionKey, capabilities: ClientCapabilities) -> None:
-        """Subscribe again for clients whose connection was lost, as soon as there is another."""
-        loop = asyncio.get_running_loop()
-        while key in self._lost:
-            try:
-                connection = self._usable(key) or await self._open(key, capabilities)
-            except ServerUnavailable:
-                if self._closed:
-                    return
-                await asyncio.sleep(self.breaker.pause(loop.time()) + _PROBE_DELAY)
-                continue
-            await self._lost.make_again(key, connection)
+            self._spawn(self._lost.restore(key, self))
 
     async def _sweep(self) -> None:
         """Close connections that nobody has used for a while."""
