@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
+from pathlib import Path
 
 import pytest
 
 from dovetail import Client, Gateway, Policy, RemoteError, ResourceLink, Rule, Server, TextContents
 from dovetail.gateway import SearchLimits, ServerSettings
+from dovetail.gateway.servers import upstream
 from dovetail.server.session import Session
 from tests.gateway.gateway_process import ODD, Stopwatch, names
 from tests.gateway.served import served
@@ -131,3 +133,24 @@ def sessions() -> int:
     """The sessions of all servers in this process."""
     gc.collect()
     return sum(isinstance(one, Session) for one in gc.get_objects())
+
+
+async def test_a_server_that_starts_for_a_session_which_has_ended_is_stopped_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upstream, "SWEEP_SECONDS", 0.02)
+    gate = tmp_path / "open"
+    gateway = Gateway(
+        {"slow": [sys.executable, str(ODD), "slow", str(gate)]}, settings={"slow": ServerSettings(list_seconds=0.05)}
+    )
+    async with served(gateway) as at, at.client(revision=OLD) as staying:
+        async with at.client(revision=OLD) as leaving:
+            await leaving.tools()
+        await staying.tools()
+        gate.touch()
+        async with asyncio.timeout(20):
+            while (
+                "slow__echo" not in (await names(staying))[0] or gateway.status["servers"]["slow"]["connections"] != 1
+            ):
+                await asyncio.sleep(0.05)
+        assert (await staying.call("slow__echo", text="x")).text == "x"

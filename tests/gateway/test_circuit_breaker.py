@@ -45,6 +45,14 @@ def test_each_pair_leads_where_the_table_says(state: State, event: Event) -> Non
     assert TRANSITIONS.get((state, event)) == TABLE.get((state, event))
 
 
+def test_a_server_that_was_not_asked_has_the_first_pause_each_time() -> None:
+    """As one whose launch is not approved yet."""
+    breaker = CircuitBreaker()
+    for number in range(5):
+        breaker.failed("not approved", 100.0 * number, was_asked=False)
+        assert breaker.pause(100.0 * number) == FIRST_PAUSE
+
+
 @pytest.mark.parametrize("state", State)
 def test_an_answer_closes_the_breaker(state: State) -> None:
     breaker = breaker_in(state)

@@ -92,10 +92,13 @@ class CircuitBreaker:
         self.reason = None
         self.state = TRANSITIONS[self.state, Event.SUCCEEDED]
 
-    def failed(self, reason: str, now: float) -> None:
-        """The server does not work: wait longer after each failure in a row."""
+    def failed(self, reason: str, now: float, *, was_asked: bool = True) -> None:
+        """The server does not work: wait longer after each failure in a row, if it was asked at all."""
         self.state = TRANSITIONS[self.state, Event.FAILED]
         self.reason = reason
+        if not was_asked:
+            self._until = now + FIRST_PAUSE
+            return
         self._until = now + min(FIRST_PAUSE * 2**self._failures, MAX_PAUSE)
         self._failures = min(self._failures + 1, 10)
 

@@ -35,13 +35,16 @@ from dovetail.wire import codec
 from dovetail.wire.jsonrpc import Id
 
 from .relayed_requests import Announcer, RelayedRequests
-from .resource_subscriptions import ResourceSubscriptions, Subscriber, Subscribers, keep_watching
+from .resource_subscriptions import ResourceSubscriptions, Subscriber, Subscribers, has_subscriber, keep_watching
 
 if TYPE_CHECKING:
     from dovetail.client.targets.contract import ServerTarget
     from dovetail.gateway.settings import ServerSettings
     from dovetail.runtime.pending_requests import OnProgress
     from dovetail.server.session import ServerCall, Session
+
+UNOWNED_SECONDS = 1.0
+"""Seconds for which a connection whose session has ended stays open after it was last used."""
 
 _versions = itertools.count(1)
 
@@ -130,7 +133,7 @@ class UpstreamConnection(ClientConnection):
         self.tell_replicas = True
         """False if only its own subscribers may hear of updates, because it has the credentials of one caller."""
         self.outlives_session = False
-        """True if its session has ended, and it is open only for the tasks that are in progress."""
+        """True if its session has ended, and it is open only for the tasks that are in progress, if there are any."""
         self.busy = 0
         """Requests in progress."""
         self.last_used = self._loop.time()
@@ -177,6 +180,13 @@ class UpstreamConnection(ClientConnection):
     def is_idle(self) -> bool:
         """True if nobody needs the connection at this moment."""
         return not self.busy and not self._subscriptions
+
+    def is_unused(self, now: float) -> bool:
+        """True if it was idle for so long that it is to be closed."""
+        seconds = self._settings.idle_seconds
+        if self.outlives_session:
+            seconds = min(seconds, UNOWNED_SECONDS)
+        return self.is_idle and now - self.last_used > seconds
 
     @property
     def revision(self) -> Revision:
@@ -324,6 +334,10 @@ class UpstreamConnection(ClientConnection):
     def subscribers(self) -> Subscribers:
         """The sessions that are subscribed to each resource, and the URIs that their clients know."""
         return self._subscriptions.accepted()
+
+    def has_subscriber(self, session: Session) -> bool:
+        """True if a session is subscribed to any resource."""
+        return has_subscriber(self.subscribers(), session)
 
     def unsubscribe(self, session: Session, known_as: str | None = None, request: Id | None = None) -> None:
         """End one subscription of a session, or all."""

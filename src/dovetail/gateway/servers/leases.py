@@ -7,7 +7,8 @@ answered by repeating its call. So no two such calls of a client share a connect
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable
+import contextlib
+from collections.abc import AsyncGenerator, Callable, Hashable
 from typing import NamedTuple, TypeAlias
 
 MAX_LEASES = 8
@@ -40,6 +41,21 @@ class Leases:
         self._leases: dict[ConnectionKey, _Lease] = {}
         """The oldest first."""
         self._freed = asyncio.Event()
+
+    @contextlib.asynccontextmanager
+    async def lease(
+        self, owner: Hashable, declared: bytes, give_up: GiveUp, seconds: float
+    ) -> AsyncGenerator[ConnectionKey | None]:
+        """The first connection of a client that no other call has, for a while; None if none becomes free in time."""
+        try:
+            key = await self.acquire(owner, declared, give_up, seconds)
+        except TimeoutError:
+            yield None
+            return
+        try:
+            yield key
+        finally:
+            self.release(key)
 
     async def acquire(self, owner: Hashable, declared: bytes, give_up: GiveUp, seconds: float) -> ConnectionKey:
         """The first connection of a client that no other call has; raises TimeoutError."""

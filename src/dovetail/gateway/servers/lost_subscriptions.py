@@ -13,7 +13,7 @@ from dovetail.protocol.errors import ConnectionLost, DovetailError, Timeout
 from dovetail.types.bounded_dict import BoundedDict
 from dovetail.wire.jsonrpc import Id
 
-from .resource_subscriptions import FIRST_PAUSE, MAX_PAUSE, discard
+from .resource_subscriptions import FIRST_PAUSE, MAX_PAUSE, discard, has_subscriber
 
 if TYPE_CHECKING:
     from dovetail.server.session import Session
@@ -104,8 +104,13 @@ class LostSubscriptions:
             connection.report_update(uri)  # nobody knows what has happened to it meanwhile
         return failed
 
-    def take_all(self) -> dict[ConnectionKey, LostConnection]:
-        """All of them, for another object that makes them again."""
+    def take_all(
+        self, connections: Mapping[ConnectionKey, UpstreamConnection] | None = None
+    ) -> dict[ConnectionKey, LostConnection]:
+        """All of them, and those of the connections, for another object that makes them again."""
+        for key, connection in (connections or {}).items():
+            if subscribers := connection.subscribers():
+                self.add(key, connection.declared_by_client, subscribers)
         lost, self._lost = self._lost, {}
         return lost
 
@@ -114,12 +119,7 @@ class LostSubscriptions:
 
     def has(self, session: Session) -> bool:
         """True if a session waits for a subscription."""
-        return any(
-            one.session is session
-            for lost in self._lost.values()
-            for subscribers in lost.subscribers.values()
-            for one in subscribers
-        )
+        return any(has_subscriber(lost.subscribers, session) for lost in self._lost.values())
 
     def remove(self, session: Session, known_as: str | None = None, request: Id | None = None) -> None:
         """A session has ended one of its subscriptions, or all."""

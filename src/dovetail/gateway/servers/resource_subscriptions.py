@@ -44,6 +44,11 @@ OnSubscribed = Callable[[], None]
 OpenWatch = Callable[[str, OnSubscribed], "AsyncGenerator[Change]"]
 
 
+def has_subscriber(subscribers: Subscribers, session: Session) -> bool:
+    """True if a session is subscribed to any of these resources."""
+    return any(one.session is session for subscribed in subscribers.values() for one in subscribed)
+
+
 class _Subscription(msgspec.Struct, eq=False):
     subscribers: set[Subscriber]
     accepted: asyncio.Future[None]

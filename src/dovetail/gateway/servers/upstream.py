@@ -20,6 +20,7 @@ from dovetail.protocol.errors import (
     DovetailError,
     OutcomeUnknown,
     ProtocolError,
+    Refused,
     SessionEnded,
     Timeout,
 )
@@ -108,6 +109,8 @@ class Upstream:
         self._info, self._on_changed, self._generation, self._declared, self._reviews = context
         self._connections: dict[ConnectionKey, UpstreamConnection] = {}
         self._opening: dict[ConnectionKey, asyncio.Task[UpstreamConnection]] = {}
+        self._unowned: set[ConnectionKey] = set()
+        """Those that are being opened for a session which has ended meanwhile."""
         self._leases = Leases(self._is_waiting)
         self._lost = LostSubscriptions()
         self._before: BoundedDict[ConnectionKey, Offers] = BoundedDict(MAX_BEFORE)
@@ -188,14 +191,10 @@ class Upstream:
         if not self.is_stateful or not rounds or not can_be_asked(call.terms.capabilities):
             yield await self.connection(call)
             return
-        try:
-            key = await self._leases.acquire(owner_of(call), declared.key, give_up, self.settings.timeout)
-        except TimeoutError:
-            raise ServerUnavailable(self.key, "too many calls of this client are in progress") from None
-        try:
+        async with self._leases.lease(owner_of(call), declared.key, give_up, self.settings.timeout) as key:
+            if key is None:
+                raise ServerUnavailable(self.key, "too many calls of this client are in progress")
             yield await self._connected(key, declared.capabilities)
-        finally:
-            self._leases.release(key)
 
     def _is_waiting(self, key: ConnectionKey) -> bool:
         connection = self._connections.get(key)
@@ -333,6 +332,7 @@ class Upstream:
 
     def _not_answered(self, reason: str) -> None:
         reason = shown_reason(reason)
+        logger.warning("The server %r did not answer a request: %s", self.key, reason)
         self.breaker.timed_out(reason, asyncio.get_running_loop().time())
         if self.breaker.state is State.OPEN:
             self._hangs = True
@@ -342,6 +342,8 @@ class Upstream:
         """The server has answered a request."""
         self._hangs = False
         if self.breaker.state is not State.CLOSED or self.failed_at is not None:
+            if self.failed_at is not None:
+                logger.info("The server %r works again", self.key)
             self.failed_at = None
             self._generation.next()
             if self._was_missing:
@@ -356,12 +358,7 @@ class Upstream:
 
     def has_subscriptions(self, session: Session) -> bool:
         """True if a session is subscribed to any resource."""
-        return self._lost.has(session) or any(
-            one.session is session
-            for connection in self._connections.values()
-            for subscribers in connection.subscribers().values()
-            for one in subscribers
-        )
+        return self._lost.has(session) or any(one.has_subscriber(session) for one in self._connections.values())
 
     def unsubscribe(self, session: Session, known_as: str | None = None, request: Id | None = None) -> None:
         """End one subscription of a session, or all."""
@@ -377,10 +374,7 @@ class Upstream:
 
     def subscriptions(self) -> dict[ConnectionKey, LostConnection]:
         """The subscriptions of all clients, for another object that stands for the same server."""
-        for key, connection in self._connections.items():
-            if subscribers := connection.subscribers():
-                self._lost.add(key, connection.declared_by_client, subscribers)
-        return self._lost.take_all()
+        return self._lost.take_all(self._connections)
 
     def take_over(self, lost: Mapping[ConnectionKey, LostConnection]) -> None:
         """Make the subscriptions again that clients had at this server before its settings were changed."""
@@ -399,6 +393,7 @@ class Upstream:
                 self._spawn(connection.close())
         for key in [key for key in self._before if key[0] == owner]:
             del self._before[key]
+        self._unowned.update(key for key in self._opening if key[0] == owner)
 
     async def close(self) -> None:
         """Close everything, for good."""
@@ -458,8 +453,9 @@ class Upstream:
 
     def _opened(self, key: ConnectionKey, task: asyncio.Task[UpstreamConnection]) -> None:
         del self._opening[key]
-        if not task.cancelled():
-            task.exception()  # those who waited for it have raised it
+        if not task.cancelled() and task.exception() is None:  # those who waited for it have raised it
+            task.result().outlives_session |= key in self._unowned and not task.result().shared
+        self._unowned.discard(key)
 
     async def _connect(self, key: ConnectionKey, capabilities: ClientCapabilities) -> UpstreamConnection:
         shared = key[0] is None
@@ -497,7 +493,8 @@ class Upstream:
 
     def _note_failure(self, problem: BaseException) -> None:
         reason = shown_reason(problem) or "it did not answer in time"
-        self.breaker.failed(reason, asyncio.get_running_loop().time())
+        was_asked = not isinstance(problem, Refused)  # by us, until the user approves its launch
+        self.breaker.failed(reason, asyncio.get_running_loop().time(), was_asked=was_asked)
         self._begin_failure(reason)
 
     def _begin_failure(self, reason: str) -> None:
@@ -555,6 +552,8 @@ class Upstream:
                 self._not_answered(reason)
             else:
                 self._note_failure(ConnectionLost(reason))
+        else:
+            logger.warning("The connection to the server %r was lost: %s", self.key, shown_reason(reason))
         self._subscribe_again(key, connection.declared_by_client, connection.subscribers())
         with contextlib.suppress(DovetailError):
             await connection.close()
@@ -581,8 +580,7 @@ class Upstream:
             await asyncio.sleep(min(SWEEP_SECONDS, max(self.settings.idle_seconds / 2, 0.05)))
             now = asyncio.get_running_loop().time()
             for key, connection in list(self._connections.items()):
-                unused = now - connection.last_used
-                if connection.is_idle and (connection.outlives_session or unused > self.settings.idle_seconds):
+                if connection.is_unused(now):
                     self._forget_connection(key, connection)
                     with contextlib.suppress(DovetailError):
                         await connection.close()
