@@ -160,5 +160,5 @@ async def test_a_subscription_that_needs_the_token_of_the_caller_is_not_made_aga
         await ends[0].aclose()
         async with asyncio.timeout(20):
             assert (await stream.message())["params"]["uri"] == f"gateway:keep:{ALL}"
-            while "the token of the caller, which gateways do not pass on or keep" not in caplog.text:
+            while "the token of the caller, which gateways neither store nor pass on" not in caplog.text:
                 await asyncio.sleep(0.05)

@@ -567,7 +567,7 @@ class GatewayCore(ServerCore):
                 yield
         finally:
             self._release(session)
-            if self._state is not None and not self.serving:
+            if self._state is not None and not self._state.is_serving:
                 await self._state.close_connections()
 
     def _release(self, session: Session) -> None:

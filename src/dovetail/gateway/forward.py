@@ -98,12 +98,13 @@ async def forward(
         async with upstream.leased(call, lambda: _give_up(core, invocation)) as connection:
             if invocation.is_replaying:
                 raise outcome_unknown(_ENDED)
-            params = _forwarded_params(invocation, replaced, connection.revision)
-            rewrite = await core.uri_rewriter(call, upstream.key)
-            if created is None or not isinstance(definition, Tool):
-                result = await _exchange(upstream, connection, invocation, params, rewrite, definition, hands_over)
-            else:
-                with connection.relayed.serving(invocation):
+            # From here on, so that the end of a session which a task goes on without does not close the connection.
+            with connection.relayed.serving(invocation):
+                params = _forwarded_params(invocation, replaced, connection.revision)
+                rewrite = await core.uri_rewriter(call, upstream.key)
+                if created is None or not isinstance(definition, Tool):
+                    result = await _exchange(upstream, connection, invocation, params, rewrite, definition, hands_over)
+                else:
                     result = await _finish(connection, invocation, rewrite, definition, created)
         error = False
         return result
@@ -187,29 +188,28 @@ async def _exchange(
     if tool is not None and source.tasks == "core" and requires_task(tool):
         params["task"] = {}
 
-    with connection.relayed.serving(invocation):
-        if connection.relayed.roots_missed:
-            # It asked when there was nobody to ask; now there is.
-            connection.relayed.roots_missed = False
-            connection.notify_roots_changed()
-        for polled in range(MAX_ROUNDS):
-            raw = await connection.forward(method, params, meta, progress)
-            upstream.answered()
-            if tool is not None and ("task" in params or outcome_of(method, raw) == "task"):
-                is_task = hands_over and "task" not in params
-                finish = functools.partial(_finish, connection, invocation, rewrite, tool)
-                return ServerTask(raw) if is_task else await finish(raw)
-            result = translate_result(method, raw, source, revision, rewrite, adapt)
-            if not isinstance(result, InputRequired):
-                return result
-            if result.requests:
-                _name_pages(result.requests, revision)
-                return result
-            if result.state is None:
-                raise InvalidAnswer(f"{method} asked for input without saying which")
-            params = {key: value for key, value in params.items() if key != "inputResponses"}
-            params["requestState"] = result.state
-            await asyncio.sleep(_POLL_SECONDS[min(polled, len(_POLL_SECONDS) - 1)])
+    if connection.relayed.roots_missed:
+        # It asked when there was nobody to ask; now there is.
+        connection.relayed.roots_missed = False
+        connection.notify_roots_changed()
+    for polled in range(MAX_ROUNDS):
+        raw = await connection.forward(method, params, meta, progress)
+        upstream.answered()
+        if tool is not None and ("task" in params or outcome_of(method, raw) == "task"):
+            is_task = hands_over and "task" not in params
+            finish = functools.partial(_finish, connection, invocation, rewrite, tool)
+            return ServerTask(raw) if is_task else await finish(raw)
+        result = translate_result(method, raw, source, revision, rewrite, adapt)
+        if not isinstance(result, InputRequired):
+            return result
+        if result.requests:
+            _name_pages(result.requests, revision)
+            return result
+        if result.state is None:
+            raise InvalidAnswer(f"{method} asked for input without saying which")
+        params = {key: value for key, value in params.items() if key != "inputResponses"}
+        params["requestState"] = result.state
+        await asyncio.sleep(_POLL_SECONDS[min(polled, len(_POLL_SECONDS) - 1)])
     raise InvalidAnswer(f"{method} was to be repeated more than {MAX_ROUNDS} times")
 
 

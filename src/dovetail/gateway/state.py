@@ -95,6 +95,11 @@ class GatewayState:
         assert verifier is None or isinstance(verifier, CallerVerifier)
         return verifier
 
+    @property
+    def is_serving(self) -> bool:
+        """True while any view serves clients, or runs their tasks."""
+        return any(view.serving for view in self._views.values())
+
     def view(self, name: str) -> GatewayCore:
         """The view of all servers (""), of one (`server/NAME`) or of a profile (`profile/NAME`)."""
         found = self._views.get(name)

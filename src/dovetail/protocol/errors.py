@@ -162,7 +162,9 @@ class OutcomeUnknown(ConnectionLost):
     connection is lost before a request was sent, `ConnectionLost` is raised itself.
     """
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, *, is_remote: bool = False) -> None:
+        self.is_remote = is_remote
+        """True if the server has said so in its response, which is then all that will come."""
         # The text comes first, since the last lines of a program may follow the reason.
         self.reason = reason.removeprefix(_OUTCOME_UNKNOWN_TEXT)
         super().__init__(f"{_OUTCOME_UNKNOWN_TEXT}{self.reason}")
@@ -271,7 +273,7 @@ def remote_error(code: int, message: str, data: Any = None) -> RemoteError | Out
         if _NOT_FOUND_TEXT.match(message):
             return NotFound(code, message, data)
     if code == INTERNAL_ERROR and isinstance(data, dict) and cast("dict[str, Any]", data).get(OUTCOME_UNKNOWN) is True:
-        return OutcomeUnknown(message)
+        return OutcomeUnknown(message, is_remote=True)
     return InvalidParams(code, message, data) if code == INVALID_PARAMS else RemoteError(code, message, data)
 
 

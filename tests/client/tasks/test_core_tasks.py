@@ -10,12 +10,14 @@ from dovetail import (
     Context,
     InvalidAnswer,
     LocalError,
+    OutcomeUnknown,
     RemoteError,
     Server,
     TaskCancelled,
     TaskNotFound,
     ToolFailed,
 )
+from dovetail.protocol.errors import outcome_unknown
 from tests.support.oracle import Oracle
 from tests.support.scripted import SILENCE, Error, Scripted, legacy, welcome
 from tests.support.waiting import until
@@ -286,3 +288,17 @@ class TestListing:
             async with Client(server) as client:
                 with pytest.raises(LocalError, match="does not list tasks"):
                     await client.tasks()
+
+
+async def test_a_task_whose_outcome_is_unknown_has_ended() -> None:
+    """The error is that of the task, and not one of the connection, after which a client would ask again for ever."""
+    server = Server("crashing")
+
+    @server.tool(task="required")
+    async def work() -> str:
+        raise outcome_unknown("its process has ended")
+
+    async with Client(server, revision=REVISION, timeout=10) as client:
+        task = await client.start("work")
+        with pytest.raises(OutcomeUnknown, match="its process has ended"):
+            await task.result(timeout=5)

@@ -13,6 +13,7 @@ from dovetail.protocol.errors import (
     ConnectionLost,
     DovetailError,
     InvalidAnswer,
+    OutcomeUnknown,
     RemoteError,
     TaskCancelled,
     TaskNotFound,
@@ -122,8 +123,17 @@ class CoreTaskDriver:
             if problem.status is not None and is_temporary(problem):
                 return None
             return Ending(error=problem)
+        except OutcomeUnknown as problem:
+            # The server says so of the task, if that has failed; otherwise of this request, whose process has ended.
+            return Ending(error=problem) if problem.is_remote and await self._has_failed() else None
         except ConnectionLost:
             return None
+
+    async def _has_failed(self) -> bool:
+        try:
+            return (await self._get()).status == "failed"
+        except DovetailError:
+            return False
 
     async def _wait(self, state: TaskState, update: TaskUpdate, result: asyncio.Task[Ending | None] | None) -> bool:
         """Wait for the result, another status, or until a poll is due, which is True."""
