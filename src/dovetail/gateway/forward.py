@@ -98,7 +98,6 @@ async def forward(
         async with upstream.leased(call, lambda: _give_up(core, invocation)) as connection:
             if invocation.is_replaying:
                 raise outcome_unknown(_ENDED)
-            # From here on, so that the end of a session which a task goes on without does not close the connection.
             with connection.relayed.serving(invocation):
                 params = _forwarded_params(invocation, replaced, connection.revision)
                 rewrite = await core.uri_rewriter(call, upstream.key)

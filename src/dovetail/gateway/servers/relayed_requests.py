@@ -84,7 +84,7 @@ class RelayedRequests(RequestHandlers):
 
     @contextlib.contextmanager
     def serving(self, invocation: Invocation) -> Generator[None]:
-        """A request of this invocation is in progress."""
+        """A request of this invocation is in progress; that of a task keeps the connection when its session ends."""
         key = id(invocation)
         self._serving[key] = invocation
         self.last_call = invocation.call
