@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dovetail.gateway.catalogue import Catalogue, ServerOffers, may_be_of, named_server
+from dovetail.gateway.catalogue import Catalogue, ServerOffers, may_be_of, named_server, own_uri, prefixed_uri
 from dovetail.gateway.servers.connection import Offers
 from dovetail.protocol.names import tool_name
 from dovetail.types.prompts import Prompt
@@ -143,7 +143,9 @@ def test_the_page_of_an_app_is_found_under_its_uri_for_clients() -> None:
     shows_page = tool("chart", meta=meta)
     joined = catalogue(a=offers(tools=(shows_page,), uris=("ui://page",)), b=offers(uris=("ui://page",)))
     [(_, listed)] = joined.listed_tools()
-    assert listed.meta == {"ui": {"resourceUri": "gateway:a:ui://page"}, "other": 1}
+    assert listed.meta == {"ui": {"resourceUri": "ui://gateway/a/page"}, "other": 1}
+    assert [uri for uri, _ in joined.listed_resources()] == ["ui://gateway/a/page", "ui://gateway/b/page"]
+    assert joined.owner_of("ui://gateway/b/page") == ("b", "ui://page")
     assert meta["ui"] == {"resourceUri": "ui://page"}, "the definition of the server is not changed"
 
 
@@ -172,6 +174,14 @@ def test_a_uri_names_the_server_before_its_second_colon() -> None:
     assert named_server("gateway:a%3Ab:c://x", ["a", "a:b"]) == "a:b"
     assert named_server("gateway:none:c://x", ["a"]) is None
     assert named_server("c://x", ["a"]) is None
+    assert named_server("ui://gateway/a%2Fb/x", ["a", "a/b"]) == "a/b"
+    assert named_server("ui://gateway/none/x", ["a"]) is None
+
+
+@pytest.mark.parametrize("server", ["a", "a:b", "a/b", "ui://gateway/a"])
+@pytest.mark.parametrize("uri", ["c://x", "ui://x/y", "ui://gateway/a/x", "gateway:a:x", ""])
+def test_a_uri_that_names_its_server_leads_back_to_the_one_of_the_server(server: str, uri: str) -> None:
+    assert own_uri(server, prefixed_uri(server, uri)) == uri
 
 
 def test_the_owners_of_a_uri_are_all_servers_that_have_it_and_each_is_shown_with_a_uri_of_its_own() -> None:

@@ -27,6 +27,10 @@ from .servers.connection import Offers
 URI_PREFIX = "gateway:"
 """Begins the URI of a resource whose own URI does not say which server it belongs to: `gateway:notes:file:///a`."""
 
+_PAGES = "ui://"
+PAGE_PREFIX = f"{_PAGES}gateway/"
+"""The same for pages of MCP Apps, which hosts know by their scheme: `ui://gateway/notes/chart`."""
+
 _HASH_LENGTH = len(tool_name("", "")) - len("__")
 """The characters that `tool_name` adds to a name that would not be clear without a hash."""
 
@@ -157,11 +161,10 @@ class Catalogue:
         """The servers that have a URI which a client has sent, each with the URI as that server knows it."""
         if not self._prefixed:
             return [(part.server, uri) for part in self._parts[:1]]
-        if uri.startswith(URI_PREFIX):
+        if uri.startswith((URI_PREFIX, PAGE_PREFIX)):
             for part in self._parts:
-                start = prefixed_uri(part.server, "")
-                if uri.startswith(start):
-                    return [(part.server, uri[len(start) :])]
+                if (own := own_uri(part.server, uri)) is not None:
+                    return [(part.server, own)]
         owners = self._owners.get(uri)
         if owners is None:
             # A server that lists a URI which the template of another matches has no better right to it.
@@ -208,15 +211,31 @@ def may_be_of(server: str, name: str) -> bool:
 
 def named_server(uri: str, servers: Iterable[str]) -> str | None:
     """The server that a URI of the gateway names."""
-    if not uri.startswith(URI_PREFIX):
+    if not uri.startswith((URI_PREFIX, PAGE_PREFIX)):
         return None
-    return next((server for server in servers if uri.startswith(prefixed_uri(server, ""))), None)
+    return next((server for server in servers if own_uri(server, uri) is not None), None)
 
 
 def prefixed_uri(server: str, uri: str) -> str:
     """The URI of the gateway that names the server of a resource."""
-    # The key is encoded, so that it has no colon and ends at the first.
-    return f"{URI_PREFIX}{quote(server, safe='')}:{uri}"
+    page = uri.removeprefix(_PAGES)
+    return f"{_start_of(server)}{uri}" if page == uri else f"{_start_of_pages(server)}{page}"
+
+
+def own_uri(server: str, uri: str) -> str | None:
+    """The URI at a server that a URI of the gateway stands for; None for one that does not name this server."""
+    if uri.startswith(start := _start_of(server)):
+        return uri[len(start) :]
+    return f"{_PAGES}{uri[len(start) :]}" if uri.startswith(start := _start_of_pages(server)) else None
+
+
+def _start_of(server: str) -> str:
+    # The key is encoded, so that it has no colon and no slash, and ends at the first.
+    return f"{URI_PREFIX}{quote(server, safe='')}:"
+
+
+def _start_of_pages(server: str) -> str:
+    return f"{PAGE_PREFIX}{quote(server, safe='')}/"
 
 
 def _owners(named: Iterable[tuple[str, Iterable[str]]]) -> dict[str, dict[str, None]]:

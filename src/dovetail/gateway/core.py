@@ -40,7 +40,7 @@ from .access_control.permissions import Subject
 from .access_control.quarantine import Held, held_back
 from .access_control.update_filter import UpdateFilter
 from .accounts.account_upstream import CONNECT_ACCOUNT, sign_in_tool
-from .catalogue import Catalogue, may_be_of, named_server, prefixed_uri
+from .catalogue import Catalogue, may_be_of, named_server, own_uri, prefixed_uri
 from .errors import AccountNeeded, ServerUnavailable, ambiguous_uri, not_found_elsewhere
 from .forwarded_tool import ForwardedTool
 from .listings import Listing, Listings, SharedParts
@@ -456,7 +456,7 @@ class GatewayCore(ServerCore):
         """True if a session may know of changes of a resource, under the URI that clients know."""
         named = named_server(uri, self._upstreams) if self._prefixed else None
         if named is not None:
-            sources = [(named, uri[len(prefixed_uri(named, "")) :])]
+            sources = [(named, own_uri(named, uri) or uri)]
         else:
             sources = [(key, uri) for key in self.update_filter.servers_of(session) or self.upstreams]
         shown = self._shows_uri(*sources[0]) if len(sources) == 1 else self.shows(None, "resource", uri)
