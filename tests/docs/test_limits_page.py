@@ -24,6 +24,8 @@ INTERNAL = {
     "gateway.home_replica:MAX_CLIENTS": "a small cache",
     "gateway.home_replica:MAX_HOMES": "a cache",
     "gateway.listings:MAX_LISTINGS": "a cache",
+    "gateway.listings:MAX_LISTINGS_EACH": "a cache",
+    "gateway.settings:MAX_CHOICES": "a cache",
     "gateway.core:MAX_PAGES": "a small cache",
     "gateway.core:MAX_SPECIAL_TOOLS": "names of tools that need something at each call",
     "gateway.access_control.quarantine:MAX_REVIEWS": "a small cache",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from dovetail.protocol.bridge import (
@@ -104,6 +105,13 @@ class TestResults:
         assert isinstance(result, CallToolResult)
         assert OLD.emit_result("tools/call", result)["structuredContent"] == {"result": [1]}
         assert "structuredContent" not in FIRST.emit_result("tools/call", result)
+
+    def test_the_name_of_the_server_does_not_reach_a_client_whose_revision_has_no_place_for_it(self) -> None:
+        meta = {"io.modelcontextprotocol/serverInfo": {"name": "notes", "version": "1"}, "app/key": 1}
+        raw = msgspec.json.encode({"resultType": "complete", "content": [], "_meta": meta})
+        value = translate_result("tools/call", raw, REVISIONS["2026-07-28"], REVISIONS["2025-11-25"])
+        assert isinstance(value, CallToolResult)
+        assert value.meta == {"app/key": 1}
 
     def test_questions_are_a_value_on_every_revision(self) -> None:
         question = {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {"type": "object"}}}

@@ -13,11 +13,11 @@ from typing import Any, cast
 
 import msgspec
 
-from dovetail.types.base import SERVERS_META
+from dovetail.types.base import SERVERS_META, Result
 from dovetail.types.capabilities import ClientCapabilities, RootsCapability
 from dovetail.types.serialization import Value
 
-from .envelope import PREFIX, PROGRESS_TOKEN, meta_of
+from .envelope import PREFIX, PROGRESS_TOKEN, SERVER_INFO, meta_of
 from .errors import (
     INTERNAL_ERROR,
     InvalidAnswer,
@@ -122,6 +122,9 @@ def translate_result(
             raw = msgspec.json.encode(result)
     if _ORDER[target.name] < _ORDER[source.name]:
         value = _load(method, raw, source)
+        if isinstance(value, Result) and value.meta and SERVER_INFO in value.meta:
+            # It is of the hop between the gateway and the server, and of a revision that the client does not speak.
+            value.meta = {key: one for key, one in value.meta.items() if key != SERVER_INFO} or None
         if adapt is not None:
             adapt(value)
         return value
