@@ -8,11 +8,10 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
-import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from dovetail.auth.errors import AuthorizationFailed, LoginNeeded
+from dovetail.auth.errors import LoginNeeded
 from dovetail.middleware.telemetry import trace_context
 from dovetail.protocol.bridge import (
     forwarded_meta,
@@ -26,12 +25,9 @@ from dovetail.protocol.envelope import LOG_LEVEL, PROGRESS_TOKEN, meta_of
 from dovetail.protocol.errors import (
     INTERNAL_ERROR,
     URL_ELICITATION_REQUIRED,
-    ConnectionLost,
     InvalidAnswer,
-    OutcomeUnknown,
     ProtocolError,
     RemoteError,
-    Timeout,
     URLElicitationRequired,
     outcome_unknown,
 )
@@ -44,8 +40,8 @@ from dovetail.types.serialization import dump, load
 from dovetail.types.tools import CallToolResult, Tool
 
 from .accounts.account_upstream import ACCOUNT
-from .errors import ServerUnavailable, failed_request, shown_reason
 from .forwarded_tool import requires_task
+from .server_request import ServerRequest
 
 if TYPE_CHECKING:
     from dovetail.protocol.revisions.revision import Revision
@@ -92,49 +88,30 @@ async def forward(
     """
     call = invocation.call
     method, revision = call.request.method, call.terms.revision
-    began, error, failure = time.perf_counter(), True, False
-    connection: UpstreamConnection | None = None
-    try:
-        async with upstream.leased(call, lambda: _give_up(core, invocation)) as connection:
-            if invocation.is_replaying:
-                raise outcome_unknown(_ENDED)
-            with connection.relayed.serving(invocation):
-                params = _forwarded_params(invocation, replaced, connection.revision)
-                rewrite = await core.uri_rewriter(call, upstream.key)
-                if created is None or not isinstance(definition, Tool):
-                    result = await _exchange(upstream, connection, invocation, params, rewrite, definition, hands_over)
-                else:
-                    result = await _finish(connection, invocation, rewrite, definition, created)
-        error = False
-        return result
-    except RemoteError as problem:
-        upstream.answered()
-        if problem.code == URL_ELICITATION_REQUIRED and COMPLETE not in revision.methods:
-            return await _require_page(problem, invocation)
-        raise translate_error(problem, method, revision) from problem
-    except LoginNeeded:
-        # The server has refused the account before it did anything.
-        return await upstream.require_login(invocation)
-    except AuthorizationFailed as problem:
-        raise ServerUnavailable(upstream.key, str(problem)) from problem
-    except OutcomeUnknown as problem:
-        failure = True
-        upstream.lost(problem, connection)
-        lost = f"the connection to the server {upstream.key!r} was lost: {shown_reason(problem.reason)}"
-        raise outcome_unknown(lost) from problem
-    except ConnectionLost as problem:
-        failure = True
-        upstream.lost(problem, connection)
-        raise ServerUnavailable(upstream.key, str(problem)) from problem
-    except Timeout as problem:
-        failure = True
-        upstream.timed_out(problem)
-        raise failed_request(upstream.key, "gave no answer", problem) from problem
-    except InvalidAnswer as problem:
-        raise failed_request(upstream.key, "gave an invalid answer", problem) from problem
-    finally:
-        seconds = time.perf_counter() - began
-        core.metrics.record(upstream.key, method, label, seconds, error=error, failure=failure)
+    with ServerRequest(upstream, core.metrics, method, label) as request:
+        try:
+            async with upstream.leased(call, lambda: _give_up(core, invocation)) as connection:
+                request.connection = connection
+                if invocation.is_replaying:
+                    raise outcome_unknown(_ENDED)
+                with connection.relayed.serving(invocation):
+                    params = _forwarded_params(invocation, replaced, connection.revision)
+                    rewrite = await core.uri_rewriter(call, upstream.key)
+                    if created is None or not isinstance(definition, Tool):
+                        sent = _exchange(upstream, connection, invocation, params, rewrite, definition, hands_over)
+                    else:
+                        sent = _finish(connection, invocation, rewrite, definition, created)
+                    result = await sent
+            request.is_answered = True
+            return result
+        except RemoteError as problem:
+            upstream.answered()
+            if problem.code == URL_ELICITATION_REQUIRED and COMPLETE not in revision.methods:
+                return await _require_page(problem, invocation)
+            raise translate_error(problem, method, revision) from problem
+        except LoginNeeded:
+            # The server has refused the account before it did anything.
+            return await upstream.require_login(invocation)
 
 
 def _give_up(core: GatewayCore, invocation: Invocation) -> None:

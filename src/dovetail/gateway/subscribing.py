@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dovetail.auth.errors import AuthorizationFailed
 from dovetail.protocol.errors import (
     METHOD_NOT_FOUND,
-    ConnectionLost,
-    InvalidAnswer,
     InvalidParams,
-    OutcomeUnknown,
     ProtocolError,
     RemoteError,
-    Timeout,
     not_found_error,
 )
 
-from .errors import ServerUnavailable, failed_request
+from .server_request import ServerRequest
 from .servers.resource_subscriptions import Subscriber
 
 if TYPE_CHECKING:
@@ -71,29 +65,14 @@ async def _subscribe_over(
     own_uri: str,
     subscriber: Subscriber,
 ) -> None:
-    began, error, failure = time.perf_counter(), True, False
-    try:
-        await connection.subscribe(own_uri, [subscriber])
+    with ServerRequest(upstream, core.metrics, call.request.method, "") as request:
+        request.connection = connection
+        try:
+            await connection.subscribe(own_uri, [subscriber])
+        except RemoteError as problem:
+            upstream.answered()
+            if isinstance(problem, InvalidParams):
+                raise not_found_error(problem.message, problem.data, call.terms.revision.not_found_code) from problem
+            raise ProtocolError(problem.code, problem.message, problem.data) from problem
         upstream.answered()
-        error = False
-    except RemoteError as problem:
-        upstream.answered()
-        if isinstance(problem, InvalidParams):
-            raise not_found_error(problem.message, problem.data, call.terms.revision.not_found_code) from problem
-        raise ProtocolError(problem.code, problem.message, problem.data) from problem
-    except AuthorizationFailed as problem:
-        raise ServerUnavailable(upstream.key, str(problem)) from problem
-    except ConnectionLost as problem:
-        failure = True
-        upstream.lost(problem, connection)
-        reason = problem.reason if isinstance(problem, OutcomeUnknown) else str(problem)
-        raise ServerUnavailable(upstream.key, reason) from problem
-    except Timeout as problem:
-        failure = True
-        upstream.timed_out(problem)
-        raise failed_request(upstream.key, "gave no answer", problem) from problem
-    except InvalidAnswer as problem:
-        raise failed_request(upstream.key, "gave an invalid answer", problem) from problem
-    finally:
-        seconds = time.perf_counter() - began
-        core.metrics.record(upstream.key, call.request.method, "", seconds, error=error, failure=failure)
+        request.is_answered = True
