@@ -27,6 +27,7 @@ def test_a_reason_has_no_query_and_nothing_that_looks_like_a_secret(given: str, 
     assert shown in str(ServerUnavailable("a", given))
 
 
+@pytest.mark.sends_wrong("a page as JSON, which is no message")
 async def test_secrets_in_the_url_of_a_server_reach_neither_clients_nor_the_status_nor_the_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

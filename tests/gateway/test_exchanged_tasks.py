@@ -95,8 +95,9 @@ async def test_a_task_uses_the_credential_of_its_caller_and_is_found_by_no_other
         methods = ["tasks/get", "tasks/cancel", "tasks/result" if front == ERAS[0] else "tasks/update"]
         for client, foreign in ((ann, tasks[1]), (bob, tasks[0])):
             for method in methods:
+                given = {"inputResponses": {}} if method == "tasks/update" else {}
                 with pytest.raises(RemoteError, match="Task not found"):
-                    await client.request(method, {"taskId": foreign.id, "inputResponses": {}})
+                    await client.request(method, {"taskId": foreign.id, **given})
         notes.free.set()
         assert [(await task.result()).text for task in tasks] == ["ann", "bob"]
         assert notes.recorder.callers("tools/call") == {"ann", "bob"}

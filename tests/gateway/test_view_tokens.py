@@ -216,6 +216,7 @@ class TestGroups:
             assert f"the token names {MAX_GROUPS + 1} groups, and at most {MAX_GROUPS} are accepted" in challenge
             assert (await post(at, "bob"))[0] == 400
 
+    @pytest.mark.sends_wrong("a page as JSON, which is no message")
     @pytest.mark.parametrize("path", ["/status", "/metrics"])
     async def test_the_status_is_for_the_groups_that_are_named(self, path: str) -> None:
         auth = tokens(ann=["ops"], bob=["dev"], eve=[])

@@ -10,6 +10,7 @@ import pytest
 
 from dovetail import Client
 from dovetail.server.run.loop_watchdog import LoopWatchdog, blocked_place
+from tests.support.waiting import until
 
 SERVER = """
 import asyncio, time
@@ -64,6 +65,7 @@ async def test_a_blocking_handler_is_reported_once_with_its_place(program: list[
         await client.call("blocks")
         await client.call("blocks")
         await client.read("slow://page")
+        await until(lambda: len(lines) > 1)
     tool, resource = lines
     assert tool.startswith("Tool 'blocks' blocked the event loop for at least ")
     assert tool.endswith(f" s, at slow.py:8 (time.sleep(1.0)){ADVICE}")
