@@ -56,7 +56,7 @@ def test_what_does_nothing_is_in_the_log_of_a_gateway_from_a_file(
     rules = {"rules": [{"verdict": "deny", "server": "work", "tool": "echo"}]}
     Gateway.from_config(configuration(tmp_path, servers, policy=rules), trust=True)
     assert "names the server 'work', which does not exist; did you mean 'works'?" in caplog.text
-    assert "the server 'bad' cannot be used: " in caplog.text
+    assert f"The server 'bad' cannot be used: {tmp_path / 'mcp.json'}:" in caplog.text
 
 
 def test_two_files_with_settings_of_the_gateway_are_refused(tmp_path: Path) -> None:

@@ -207,7 +207,7 @@ class ConfigSource:
         return [
             *(f"{self._place}: {text}" for text in unknown),
             *(
-                f"{entry.origin}: the server {entry.key!r} cannot be used: {entry.problem}"
+                f"The server {entry.key!r} cannot be used: {entry.problem}"
                 for entry in entries
                 if entry.enabled and entry.problem is not None
             ),
