@@ -9,8 +9,9 @@ from .html import html_page
 
 _STYLE = """
 td:first-child { font-weight: 600 } td:nth-child(3) { white-space: nowrap }
+td, th { padding-left: .35rem; padding-right: .35rem }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
-.reason { font-size: .87rem; min-width: 16rem; max-width: 32rem; white-space: pre-wrap; overflow-wrap: anywhere }
+.reason { font-size: .87rem; min-width: 14rem; max-width: 32rem; white-space: pre-wrap; overflow-wrap: anywhere }
 """
 
 _COLUMNS = ("Server", "State", "Revision", "Tools", "Tokens", "Connections", "Requests", "Errors", "Refused", "Mean")
