@@ -98,7 +98,7 @@ class _Part(NamedTuple):
 
 
 class SharedParts(NamedTuple):
-    """What all views of a gateway share."""
+    """The parts that all views of a gateway share."""
 
     upstreams: Mapping[str, Upstream]
     metrics: Metrics

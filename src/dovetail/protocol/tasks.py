@@ -102,7 +102,7 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     principal: str | None = None
     scopes: list[str] | None = None
     caller: dict[str, Any] | None = None
-    """What else the server needs to know of the caller when it runs the task after the request, such as groups."""
+    """The part of the caller, such as its groups, that the server needs when it runs the task after the request."""
     client: Implementation | None = None
     capabilities: ClientCapabilities = msgspec.field(default_factory=ClientCapabilities)
     meta: dict[str, Any] = {}

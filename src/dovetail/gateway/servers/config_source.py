@@ -201,7 +201,7 @@ class ConfigSource:
         )
 
     def _warnings(self, gateway: GatewayPart) -> list[str]:
-        """What will not work, or does nothing, although it can be read."""
+        """Warnings about settings that can be read, and will not work or do nothing."""
         entries = self._watch.config.entries
         unknown = unknown_names(gateway.settings.profiles, gateway.policy, [entry.key for entry in entries])
         return [

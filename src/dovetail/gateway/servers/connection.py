@@ -36,6 +36,7 @@ from dovetail.wire.jsonrpc import Id
 
 from .relayed_requests import Announcer, RelayedRequests
 from .resource_subscriptions import ResourceSubscriptions, Subscriber, Subscribers, has_subscriber, keep_watching
+from .shared_task import wait_for_shared
 
 if TYPE_CHECKING:
     from dovetail.client.targets.contract import ServerTarget
@@ -269,15 +270,9 @@ class UpstreamConnection(ClientConnection):
         if self._fetching is None:
             self._fetching = asyncio.create_task(self._fetch(), name="dovetail-gateway-fetch")
             self._fetching.add_done_callback(self._fetched)
-        fetching = self._fetching
-        try:
-            return await asyncio.shield(fetching)
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if not fetching.cancelled() or (task is not None and task.cancelling()):
-                raise
-            # By `close`: the server has ended, or was removed.
-            raise ConnectionLost("the connection was closed while its lists were read") from None
+        # It is cancelled by `close`: the server has ended, or was removed.
+        closed = ConnectionLost("the connection was closed while its lists were read")
+        return await wait_for_shared(self._fetching, closed)
 
     def _fetched(self, task: asyncio.Task[Offers]) -> None:
         failed = task.cancelled() or task.exception() is not None

@@ -31,7 +31,7 @@ class Generation:
 
 
 class UpstreamContext(NamedTuple):
-    """What the servers of one gateway share."""
+    """The parts that the servers of one gateway share."""
 
     info: Implementation
     """The name and version that the gateway has as a client."""

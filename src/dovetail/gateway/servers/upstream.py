@@ -32,6 +32,7 @@ from .clients import owner_of, session_owner
 from .connection import Offers, UpstreamConnection
 from .leases import ConnectionKey, GiveUp, Leases
 from .lost_subscriptions import LostConnection, LostSubscriptions
+from .shared_task import wait_for_shared
 
 if TYPE_CHECKING:
     from dovetail.client.targets.contract import ServerTarget
@@ -440,12 +441,7 @@ class Upstream:
             self._opening[key] = opening
             opening.add_done_callback(lambda task: self._opened(key, task))
         try:
-            return await asyncio.shield(opening)
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if not opening.cancelled() or (task is not None and task.cancelling()):
-                raise
-            raise ServerUnavailable(self.key, _CLOSED) from None
+            return await wait_for_shared(opening, ServerUnavailable(self.key, _CLOSED))
         except (DovetailError, OSError, TimeoutError) as problem:
             if isinstance(problem, ServerUnavailable):
                 raise
